@@ -1,0 +1,32 @@
+/*
+ * call.h - one call, as any transport hands it to the services.
+ *
+ * A transport makes it, with an arena for everything that belongs to it; the services answer it exactly once, at once or
+ * later, on the loop's thread. What `answer` is given is encoded before it returns, so a response may borrow.
+ */
+#ifndef HOLDFAST_PROTO_CALL_H
+#define HOLDFAST_PROTO_CALL_H
+
+#include <stdint.h>
+
+#include <protobuf-c/protobuf-c.h>
+
+#include "proto/c/arena.h"
+#include "proto/c/err.h"
+
+struct hp_call {
+    struct hp_arena *arena; /* freed by the transport some time after the answer */
+    const char *method;     /* "/holdfast.v1.LeaseService/Acquire" */
+    const void *payload;    /* the serialized request; not yet checked */
+    size_t payload_len;
+    int64_t received_ms; /* the loop's monotonic clock */
+    int64_t deadline_ms; /* the caller's patience ends */
+    size_t n_metadata;
+    const char *const *metadata; /* name, value, name, value, … */
+
+    /* Ends the call: `status` NULL or OK with `response`, or an error with NULL. The call must not be touched after. */
+    void (*answer)(struct hp_call *call, const struct hp_status *status, const ProtobufCMessage *response);
+    void *transport; /* its own */
+};
+
+#endif

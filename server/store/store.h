@@ -1,0 +1,249 @@
+/*
+ * store.h - leases, fences and values in PostgreSQL, for the services.
+ *
+ * The store owns every connection to PostgreSQL. It takes *items*, one row of work each, batches those that are ready
+ * together by kind and connection (natural batching: an idle connection takes what is queued at the end of the loop's
+ * turn; while it is busy the queue fills), and calls each item's `done` exactly once. Everything runs on the loop's
+ * thread; nothing here blocks, except where it says so.
+ *
+ * The truth is in the SQL functions of schema/functions, which judge by the database's clock; the numbers of
+ * enum st_outcome are theirs.
+ */
+#ifndef HOLDFAST_STORE_STORE_H
+#define HOLDFAST_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/io.h"
+#include "base/list.h"
+
+enum st_kind {
+    ST_ACQUIRE,     /* one resource */
+    ST_ACQUIRE_ALL, /* several resources, all or none */
+    ST_RENEW,
+    ST_RELEASE,
+    ST_WRITE, /* also deletes */
+    ST_CHECK,
+    ST_READ,
+    ST_GET,
+    ST_BREAK,
+    ST_LIST_LEASES,
+    ST_LIST_RESOURCES,
+    ST_STATS,
+    ST_ADVANCE_FENCES,
+    ST_KINDS
+};
+
+/* What became of an item. 1..99 come from SQL; those from 100 on are the store's own. */
+enum st_outcome {
+    ST_GRANTED = 1,
+    ST_REPEATED = 2, /* the same grant again */
+    ST_HELD = 3,
+    ST_ENDED = 4, /* a repeat of an acquire whose lease has ended */
+    ST_BUSY = 5,  /* the row is locked by another transaction */
+    ST_RENEWED = 10,
+    ST_EXPIRED = 11,
+    ST_TAKEN_OVER = 12,
+    ST_RELEASED = 13,
+    ST_BROKEN = 14,
+    ST_UNKNOWN_TOKEN = 15,
+    ST_FREED = 20, /* release: was held until now, or until an earlier copy of this release */
+    ST_NOT_FREED = 21,
+    ST_WRITTEN = 30,
+    ST_REPLAYED = 31,
+    ST_STALE = 32,
+    ST_NOT_HELD = 33,
+    ST_VERSION_MISMATCH = 34,
+    ST_SUPERSEDED = 35,
+    ST_CURRENT = 40,
+    ST_FOUND = 50,
+    ST_NO_SUCH_RESOURCE = 51,
+    ST_BREAK_DONE = 60,
+    ST_BREAK_CHANGED = 61,
+    ST_BREAK_BLOCKED = 62,
+    ST_NO_SUCH_NAMESPACE = 90,
+
+    ST_OUTCOME_LOST = 100,  /* the connection broke in flight: it may or may not have taken effect */
+    ST_DATABASE_DOWN = 101, /* not sent; no effect */
+    ST_QUEUE_FULL = 102,    /* not sent; no effect */
+    ST_TIMED_OUT = 103,     /* its deadline passed before it was sent; no effect */
+    ST_FAILED = 104         /* PostgreSQL refused it; no effect; `sqlstate` and the log tell why */
+};
+
+/* The states of a lease as SQL tells them; the numbers of holdfast.v1.Lease.State. */
+enum st_lease_state { ST_LEASE_LIVE = 1, ST_LEASE_EXPIRED = 2, ST_LEASE_RELEASED = 3, ST_LEASE_BROKEN = 4 };
+
+struct st_label {
+    const char *name;
+    const char *value;
+};
+
+struct st_bytes {
+    const unsigned char *data; /* NULL = SQL's NULL */
+    size_t len;
+};
+
+struct st_lease_row {
+    const char *resource, *task, *holder, *request_id;
+    int64_t token, fence, remaining_ms, granted_unix_ms;
+    enum st_lease_state state;
+    const struct st_label *labels;
+    size_t n_labels;
+};
+
+struct st_resource_row {
+    const char *resource;
+    int64_t fence, version, value_bytes;
+    bool exists, leased;
+};
+
+/*
+ * One row of work. The caller zeroes it, fills in `kind`, the key, the inputs of its kind, `deadline_ms` and `done`, and
+ * keeps it and everything it points to alive and unchanged until `done` was called. Outputs are valid from then on, but
+ * strings, bytes and rows among them only until `done` returns. Names are valid and within their limits: the caller has
+ * checked them.
+ */
+struct st_item {
+    enum st_kind kind;
+    const char *ns;       /* also for ST_STATS: "" */
+    const char *resource; /* ST_ACQUIRE_ALL: the first one; lists: NULL */
+    int64_t deadline_ms;  /* io's clock; it isn't sent after that */
+    void (*done)(struct st_item *item);
+    void *owner; /* the caller's */
+
+    union {
+        struct {
+            const char *const *resources;           /* ST_ACQUIRE_ALL: n_resources different names, `resource` among them */
+            size_t n_resources;                     /* ST_ACQUIRE: 0 */
+            const char *task, *holder, *request_id; /* request_id is never empty */
+            const char *labels_json;                /* a JSON object of strings, or NULL */
+            int64_t ttl_ms;
+        } acquire;
+        struct {
+            int64_t token, ttl_ms;
+        } renew;
+        struct {
+            int64_t token;
+        } release, check;
+        struct {
+            int64_t token, write_seq; /* write_seq 0 = none */
+            struct st_bytes value;    /* data NULL = delete */
+            bool expects;
+            int64_t expected_version;
+        } write;
+        struct {
+            int64_t token_seen;
+            const char *actor, *reason;
+        } brk;
+        struct {
+            const char *prefix, *task, *holder, *after; /* "" = any, from the start */
+            int64_t max;
+        } list;
+        struct {
+            int64_t at_least;
+            const char *actor, *reason;
+        } advance;
+    } in;
+
+    enum st_outcome outcome;
+    char sqlstate[6]; /* with ST_FAILED */
+    union {
+        struct {
+            int64_t *tokens;           /* ST_ACQUIRE_ALL: room for n_resources, given by the caller, filled in the order of
+                                          in.acquire.resources if granted */
+            int64_t token;             /* granted: ST_ACQUIRE's; held: the holder's, or the fence; ended: that lease's */
+            int64_t ttl_ms;            /* granted: what remains */
+            int64_t granted_at_ms;     /* io's clock when the batch was sent: for waited_ms */
+            size_t which;              /* not granted: index of the resource that stood in the way */
+            const char *holder, *task; /* held */
+            int64_t remaining_ms;      /* held */
+        } acquire;
+        struct {
+            int64_t ttl_ms;
+        } renew;
+        struct {
+            int64_t version, fence, write_seq; /* write_seq: the last accepted, with ST_SUPERSEDED */
+        } write;
+        struct {
+            int64_t fence, remaining_ms;
+        } check;
+        struct {
+            struct st_bytes value;
+            bool exists;
+            int64_t version, fence, token, updated_unix_ms;
+        } read;
+        struct {
+            int64_t fence; /* done: the new fence; changed: the newest token */
+            bool live;     /* changed: whether it is held */
+            int32_t pid;   /* blocked */
+        } brk;
+        struct {
+            const struct st_lease_row *rows; /* ST_GET: one */
+            size_t n;
+            bool more;
+        } leases;
+        struct {
+            const struct st_resource_row *rows;
+            size_t n;
+            bool more;
+        } resources;
+        struct {
+            int64_t leases_live, resources, schema_version;
+        } stats;
+        struct {
+            int64_t floor;
+        } advance;
+    } out;
+
+    /* The store's own. */
+    struct list_node node;
+    uint64_t key_hash;
+    unsigned char tries;
+};
+
+struct st_config {
+    const char *dsn;        /* libpq conninfo; several hosts allowed */
+    int connections;        /* 1..64; 0 = 4 */
+    int max_batch;          /* items; 0 = 512 */
+    size_t max_batch_bytes; /* of values in one batch; 0 = 4 MiB */
+    int max_queue;          /* items waiting, all connections; 0 = 100,000 */
+    int lock_timeout_ms;    /* of the fast lane; 0 = 20 */
+};
+
+/* What the store has done since it was opened, by kind; for Stats. */
+struct st_kind_stats {
+    int64_t batches, items, splits, retries, busy;
+    int64_t sizes[16]; /* batches of 1, 2–3, 4–7, … items */
+};
+
+struct st_stats {
+    struct st_kind_stats kinds[ST_KINDS];
+    int64_t queued;
+    int connections_ready, connections_wanted;
+};
+
+struct st_store;
+
+/*
+ * The store exists and begins to connect; items may be submitted at once and wait for a connection until their deadline.
+ * `ready` (may be NULL) is called once, when the first connection serves. `cfg` and its strings are copied. NULL: no memory.
+ */
+struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*ready)(void *arg), void *arg);
+
+/* The item is queued; `done` is called later, never from within this call. */
+void st_submit(struct st_store *store, struct st_item *item);
+
+/* Nothing is queued or in flight. */
+bool st_idle(const struct st_store *store);
+
+void st_stats(const struct st_store *store, struct st_stats *out);
+
+/* Name of a kind, for logs and Stats: "acquire". */
+const char *st_kind_name(enum st_kind kind);
+
+/* Connections are closed; items still queued end as ST_DATABASE_DOWN, items in flight as ST_OUTCOME_LOST. NULL is allowed. */
+void st_close(struct st_store *store);
+
+#endif
