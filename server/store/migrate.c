@@ -1,0 +1,229 @@
+/*
+ * migrate.c - see migrate.h.
+ *
+ * The hash of the functions that stand in the database is kept as the comment on the schema: it is written in the transaction
+ * that replaces the functions, so it never lies, and no table has to exist for it.
+ */
+#include "store/migrate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "store/sync.h"
+
+enum { CONNECT_MS = 10000, QUERY_MS = 10000, LOCK_MS = 60000, MIGRATE_MS = 600000, MONTHS_AHEAD = 2 };
+
+/* "holdfast" in ASCII: the advisory lock that servers take turns by. */
+#define LOCK_SQL     "SELECT pg_catalog.pg_advisory_lock(7525352680829580148)"
+#define HASH_COMMENT "Holdfast, functions "
+
+struct run {
+    PGconn *conn;
+    const struct st_migrations *set;
+    int ours;
+    int found;  /* the database's version */
+    bool newer; /* and it is above ours, but compatible */
+    struct st_problem *problem;
+};
+
+static const struct st_migrations *embedded(struct st_migrations *out)
+{
+    *out = (struct st_migrations){hf_migrations, hf_n_migrations, hf_functions_sql, hf_functions_hash};
+    return out;
+}
+
+/* A schema of that name without a history is only ours to fill if nothing is in it. */
+static enum st_migrate_status check_strange_schema(struct run *run)
+{
+    PGresult *result = st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem,
+                                     "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n "
+                                     "ON n.oid = c.relnamespace WHERE n.nspname = 'holdfast'",
+                                     0, NULL);
+    if (!result)
+        return ST_MIGRATE_FAILED;
+    bool empty = strcmp(PQgetvalue(result, 0, 0), "0") == 0;
+    PQclear(result);
+    if (empty)
+        return ST_MIGRATE_OK;
+    st_problem_set(run->problem, "the database has a schema named holdfast without the table holdfast.migration: it was not made "
+                                 "by this program; use another database");
+    return ST_MIGRATE_REFUSED;
+}
+
+/* One row of the history against what we know. */
+static enum st_migrate_status check_row(struct run *run, int version, const char *name, int compatible_from)
+{
+    if (version != run->found + 1) {
+        st_problem_set(run->problem, "the history in holdfast.migration is not whole: version %d follows version %d", version,
+                       run->found);
+        return ST_MIGRATE_REFUSED;
+    }
+    run->found = version;
+    if (version <= run->ours) {
+        const char *known = run->set->list[version - 1].name;
+        if (strcmp(known, name) == 0)
+            return ST_MIGRATE_OK;
+        st_problem_set(run->problem, "migration %d of the database is named %s, but this server knows it as %s: another history",
+                       version, name, known);
+        return ST_MIGRATE_REFUSED;
+    }
+    run->newer = true;
+    if (compatible_from <= run->ours)
+        return ST_MIGRATE_OK;
+    st_problem_set(run->problem,
+                   "the database's schema is of version %d (%s), which works with servers of schema version %d and above; this "
+                   "server's is %d: use a newer holdfastd",
+                   version, name, compatible_from, run->ours);
+    return ST_MIGRATE_REFUSED;
+}
+
+static enum st_migrate_status read_history(struct run *run)
+{
+    enum st_migrate_status status = ST_MIGRATE_FAILED;
+    PGresult *result = st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem,
+                                     "SELECT pg_catalog.to_regclass('holdfast.migration') IS NOT NULL", 0, NULL);
+    if (!result)
+        return ST_MIGRATE_FAILED;
+    bool exists = PQgetvalue(result, 0, 0)[0] == 't';
+    PQclear(result);
+    if (!exists)
+        return check_strange_schema(run);
+
+    result = st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem,
+                           "SELECT version, name, compatible_from FROM holdfast.migration ORDER BY version", 0, NULL);
+    if (!result)
+        return ST_MIGRATE_FAILED;
+    status = ST_MIGRATE_OK;
+    for (int i = 0; i < PQntuples(result) && status == ST_MIGRATE_OK; i++)
+        status = check_row(run, atoi(PQgetvalue(result, i, 0)), PQgetvalue(result, i, 1), atoi(PQgetvalue(result, i, 2)));
+    PQclear(result);
+    return status;
+}
+
+/* Runs `sql` and then `record` in one transaction; names `what` if it fails. */
+static enum st_migrate_status in_transaction(struct run *run, const char *what, const char *sql, const char *record, int n_params,
+                                             const char *const *params)
+{
+    int64_t deadline = st_sync_now() + MIGRATE_MS;
+    struct st_problem why = {""};
+    PGresult *result = NULL;
+
+    if (!st_sync_do(run->conn, deadline, &why, "BEGIN") || !st_sync_do(run->conn, deadline, &why, sql))
+        goto fail;
+    if (PQtransactionStatus(run->conn) != PQTRANS_INTRANS) {
+        st_problem_set(&why, "it ends its transaction by itself");
+        goto fail;
+    }
+    result = st_sync_query(run->conn, deadline, &why, record, n_params, params);
+    if (!result || !st_sync_do(run->conn, deadline, &why, "COMMIT"))
+        goto fail;
+    PQclear(result);
+    return ST_MIGRATE_OK;
+
+fail:
+    /* The connection is closed next, which rolls back. */
+    PQclear(result);
+    st_problem_set(run->problem, "%s failed and was rolled back: %s", what, why.text);
+    return ST_MIGRATE_FAILED;
+}
+
+static enum st_migrate_status apply(struct run *run, const struct hf_migration *migration)
+{
+    char what[128], version[16], compatible_from[16];
+    const char *const params[] = {version, migration->name, compatible_from};
+
+    snprintf(what, sizeof(what), "migration %d (%s)", migration->version, migration->name);
+    snprintf(version, sizeof(version), "%d", migration->version);
+    snprintf(compatible_from, sizeof(compatible_from), "%d", migration->compatible_from);
+    return in_transaction(run, what, migration->sql,
+                          "INSERT INTO holdfast.migration (version, name, compatible_from, applied_at) VALUES "
+                          "($1::int, $2, $3::int, pg_catalog.clock_timestamp())",
+                          3, params);
+}
+
+/* Whether the functions on record are others than ours. */
+static enum st_migrate_status functions_differ(struct run *run, bool *differ)
+{
+    char ours[128];
+    PGresult *result =
+        st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem,
+                      "SELECT pg_catalog.obj_description('holdfast'::pg_catalog.regnamespace, 'pg_namespace')", 0, NULL);
+    if (!result)
+        return ST_MIGRATE_FAILED;
+    snprintf(ours, sizeof(ours), HASH_COMMENT "%s", run->set->functions_hash);
+    *differ = PQgetisnull(result, 0, 0) || strcmp(PQgetvalue(result, 0, 0), ours) != 0;
+    PQclear(result);
+    return ST_MIGRATE_OK;
+}
+
+static enum st_migrate_status replace_functions(struct run *run)
+{
+    char comment[160];
+    /* COMMENT takes no parameters; the hash is ours and plain. */
+    snprintf(comment, sizeof(comment), "COMMENT ON SCHEMA holdfast IS '" HASH_COMMENT "%s'", run->set->functions_hash);
+    return in_transaction(run, "replacing the SQL functions", run->set->functions_sql, comment, 0, NULL);
+}
+
+static enum st_migrate_status bring_up(struct run *run, struct st_migrate_report *report)
+{
+    enum st_migrate_status status = read_history(run);
+
+    report->version_before = run->found;
+    for (int version = run->found + 1; status == ST_MIGRATE_OK && version <= run->ours; version++) {
+        status = apply(run, &run->set->list[version - 1]);
+        if (status == ST_MIGRATE_OK)
+            run->found = version;
+    }
+    if (status == ST_MIGRATE_OK && !run->newer) {
+        status = functions_differ(run, &report->functions_replaced);
+        if (status == ST_MIGRATE_OK && report->functions_replaced)
+            status = replace_functions(run);
+    }
+    report->version = run->found;
+    return status;
+}
+
+/* Missing partitions are made now; the daily timer and 23514 see to them later. A set without that function has none. */
+static enum st_migrate_status make_partitions(struct run *run)
+{
+    char sql[256];
+    snprintf(sql, sizeof(sql),
+             "DO $$BEGIN IF pg_catalog.to_regprocedure('holdfast.make_partitions(int)') IS NOT NULL THEN "
+             "PERFORM holdfast.make_partitions(%d); END IF; END$$",
+             MONTHS_AHEAD);
+    return st_sync_do(run->conn, st_sync_now() + LOCK_MS, run->problem, sql) ? ST_MIGRATE_OK : ST_MIGRATE_FAILED;
+}
+
+enum st_migrate_status st_migrate(const char *dsn, const struct st_migrations *set, struct st_migrate_report *report,
+                                  struct st_problem *problem)
+{
+    struct st_migrations own;
+    struct st_migrate_report done = {0};
+    enum st_migrate_status status = ST_MIGRATE_FAILED;
+    struct run run = {.set = set ? set : embedded(&own), .problem = problem};
+
+    run.ours = (int)run.set->n;
+    run.conn = st_sync_connect(dsn, CONNECT_MS, problem);
+    if (!run.conn)
+        return ST_MIGRATE_FAILED;
+    if (!st_sync_do(run.conn, st_sync_now() + QUERY_MS, problem,
+                    "SET search_path = pg_catalog; SET client_min_messages = error; SET lock_timeout = '60s'; "
+                    "SET statement_timeout = 0; SET idle_in_transaction_session_timeout = 0; SET synchronous_commit = on; "
+                    "SET default_transaction_isolation = 'read committed'; SET check_function_bodies = on"))
+        goto out;
+    if (!st_sync_do(run.conn, st_sync_now() + LOCK_MS + QUERY_MS, problem, LOCK_SQL)) {
+        struct st_problem why = *problem;
+        st_problem_set(problem, "another server has held the lock on the schema for %d s: %s", LOCK_MS / 1000, why.text);
+        goto out;
+    }
+    status = bring_up(&run, &done);
+    if (status == ST_MIGRATE_OK)
+        status = make_partitions(&run);
+    if (status == ST_MIGRATE_OK && report)
+        *report = done;
+out:
+    /* The session's end gives the advisory lock back. */
+    PQfinish(run.conn);
+    return status;
+}
