@@ -25,6 +25,9 @@ void *hp_alloc_array(struct hp_arena *arena, size_t n, size_t size);
 /* A NUL-terminated copy, or NULL. */
 char *hp_strndup(struct hp_arena *arena, const char *text, size_t len);
 size_t hp_arena_used(const struct hp_arena *arena);
+/* Why the latest allocation that failed did so: the budget, or malloc. */
+enum hp_arena_failure { HP_ARENA_FINE, HP_ARENA_BUDGET, HP_ARENA_MEMORY };
+enum hp_arena_failure hp_arena_failure(const struct hp_arena *arena);
 /* protobuf-c's view; its free does nothing. Valid as long as the arena. */
 ProtobufCAllocator *hp_arena_allocator(struct hp_arena *arena);
 

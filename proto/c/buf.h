@@ -25,6 +25,8 @@ struct hp_buf {
 
 void hp_buf_release(struct hp_buf *buf);
 void hp_buf_reset(struct hp_buf *buf); /* empty again, memory kept, not failed */
+/* True if `more` bytes can now be written at data + len; the writer then raises len. False: the buffer has failed. */
+bool hp_buf_reserve(struct hp_buf *buf, size_t more);
 void hp_buf_add(struct hp_buf *buf, const void *data, size_t len);
 void hp_buf_addstr(struct hp_buf *buf, const char *text);
 void hp_buf_addch(struct hp_buf *buf, char c);
