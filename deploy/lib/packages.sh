@@ -1,0 +1,59 @@
+# packages.sh - installs what Holdfast is built with and tested with, from Debian's packages. Sourced by deploy/quickstart and
+# tests/run; uses their say().
+
+HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libnng-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
+HOLDFAST_RUN_PACKAGES="postgresql"
+HOLDFAST_TEST_PACKAGES="libcmocka-dev clang-format-14"
+
+# as_root COMMAND…: runs it with root's rights.
+as_root() {
+    if [ "$(id -u)" = 0 ]; then
+        "$@"
+    else
+        sudo "$@"
+    fi
+}
+
+# missing_packages NAME…: those that aren't installed, one a line.
+missing_packages() {
+    local name
+    for name in "$@"; do
+        case "$(dpkg-query -W -f='${Status}' "$name" 2>/dev/null)" in
+        *" installed") ;;
+        *) printf '%s\n' "$name" ;;
+        esac
+    done
+}
+
+# install_packages NAME…: they are installed; apt-get is called only if one is missing.
+install_packages() {
+    local missing switch=/etc/postgresql-common/createcluster.d/zz-holdfast.conf status=0
+    if ! command -v dpkg-query >/dev/null; then
+        say "this isn't Debian: assuming that these are installed under their own names: $*"
+        return 0
+    fi
+    missing=$(missing_packages "$@" | tr '\n' ' ')
+    if [ -z "$missing" ]; then
+        say "packages: all installed"
+        return 0
+    fi
+    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+        say "these packages are missing, and there is no sudo to install them with: $missing"
+        say "run as root: apt-get update && apt-get install -y --no-install-recommends $missing"
+        return 1
+    fi
+    say "packages: installing $missing"
+    # Debian's PostgreSQL package would make a cluster of its own and start it; Holdfast runs its own.
+    if [[ " $missing" == *" postgresql "* ]]; then
+        as_root mkdir -p "${switch%/*}" || return 1
+        echo 'create_main_cluster = false' | as_root tee "$switch" >/dev/null || return 1
+    fi
+    as_root apt-get -q update || say "apt-get update failed; trying with the lists that are there"
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install $missing </dev/null || status=1
+    if [[ " $missing" == *" postgresql "* ]]; then
+        as_root rm -f "$switch"
+    fi
+    [ $status = 0 ] || say "the packages could not be installed: $missing"
+    return $status
+}
