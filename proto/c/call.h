@@ -15,7 +15,8 @@
 #include "proto/c/err.h"
 
 struct hp_call {
-    struct hp_arena *arena; /* freed by the transport some time after the answer */
+    struct hp_arena *arena; /* freed by the transport after the answer; a service that answers while work of its own still
+                               uses it takes it: sets NULL before the answer, and frees it itself */
     const char *method;     /* "/holdfast.v1.LeaseService/Acquire" */
     const void *payload;    /* the serialized request; not yet checked */
     size_t payload_len;

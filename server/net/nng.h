@@ -20,7 +20,8 @@
 struct net_nng_config {
     int max_envelopes;   /* in flight, received and not yet answered; 0 = 10,000 */
     size_t max_bytes;    /* of envelopes in flight and replies not yet sent; 0 = 256 MiB */
-    int max_queue;       /* messages that nng has handed over and the loop hasn't looked at; 0 = 256 */
+    int max_queue;       /* messages that nng has handed over and the loop hasn't looked at; 0 = 16 */
+    int max_connections; /* more are closed at once; 0 = 4,096 */
     size_t reply_max;    /* bytes of one reply envelope; 0 = HP_ENVELOPE_MAX. Answers beyond it become QUEUE_FULL */
     int default_wait_ms; /* for calls with timeout_ms 0; 0 = 30,000 */
 };
@@ -29,6 +30,7 @@ struct net_nng_stats {
     long envelopes, calls, undecodable, dropped_replies; /* since it was opened */
     long in_flight;                                      /* envelopes */
     size_t bytes;
+    int connections; /* open now */
 };
 
 struct net_nng;
