@@ -15,6 +15,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "proto/c/arena.h"
+#include "proto/c/buf.h"
 #include "proto/c/err.h"
 
 enum {
@@ -25,15 +26,37 @@ enum {
     HP_ENVELOPE_CALLS = 1000
 };
 
+/* What one message may be: bytes, and fields and elements of all levels together. */
+struct hp_wire_limits {
+    size_t bytes;
+    size_t elements;
+};
+extern const struct hp_wire_limits hp_wire_request;  /* one call's payload: HP_REQUEST_MAX, HP_WIRE_ELEMENTS */
+extern const struct hp_wire_limits hp_wire_envelope; /* HP_ENVELOPE_MAX; HP_ENVELOPE_CALLS with all their metadata */
+extern const struct hp_wire_limits hp_wire_reply;    /* what a client takes from its server: a page of 1,000 labelled leases */
+
 /* True if `data` is a message of this type that is safe to unpack. Otherwise `status` is INVALID_ARGUMENT and names the
- * field by its path. Unknown fields are allowed and counted. */
+ * field by its path: LIMIT if it is too large, too deep or has too many elements, else MALFORMED. Unknown fields are allowed
+ * and counted. Stricter than protobuf in one point: a singular submessage may come only once (protobuf would merge, and
+ * protobuf-c 1.4.1 reads out of bounds when it merges messages whose oneof is not set). */
 bool hp_wire_check(const ProtobufCMessageDescriptor *type, const void *data, size_t len, struct hp_status *status)
     __attribute__((warn_unused_result));
+/* The same within other limits. */
+bool hp_wire_check_within(const struct hp_wire_limits *limits, const ProtobufCMessageDescriptor *type, const void *data, size_t len,
+                          struct hp_status *status) __attribute__((warn_unused_result));
 
 /* Checks, then unpacks into the arena. NULL: `status` tells why (INVALID_ARGUMENT; or LIMIT if the arena's budget is
- * spent). */
+ * spent; or QUEUE_FULL if the process is out of memory). What has passed needs at most its own length and 400 bytes an
+ * element of the arena. */
 ProtobufCMessage *hp_unpack(struct hp_arena *arena, const ProtobufCMessageDescriptor *type, const void *data, size_t len,
                             struct hp_status *status) __attribute__((warn_unused_result));
+/* The same within other limits. */
+ProtobufCMessage *hp_unpack_within(const struct hp_wire_limits *limits, struct hp_arena *arena,
+                                   const ProtobufCMessageDescriptor *type, const void *data, size_t len, struct hp_status *status)
+    __attribute__((warn_unused_result));
+
+/* Appends the serialized message. False: no memory, or beyond out->max. */
+bool hp_pack(struct hp_buf *out, const ProtobufCMessage *message) __attribute__((warn_unused_result));
 
 /* True if text is valid UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF). */
 bool hp_utf8_valid(const void *text, size_t len);
