@@ -2,7 +2,9 @@
  * json.h - proto3 JSON, written over protobuf-c's descriptors (https://protobuf.dev/programming-guides/json).
  *
  * lowerCamelCase names; 64-bit integers as strings; bytes as base64; enums by name; maps as objects (recognised as a
- * repeated message named as its field, with "Entry" behind, of key = 1 and value = 2); google.protobuf.Duration as "1.5s".
+ * repeated message named as its field, with "Entry" behind, of key = 1 and value = 2); google.protobuf.Duration as "1.500s".
+ * Floats are written with as many digits as it takes to read the same value back; a number that an enum has no name for stays a
+ * number; of map entries with the same key the last one counts.
  * Members of a oneof are written when set; other scalar fields are left out at their default unless HP_JSON_DEFAULTS asks
  * for them.
  */

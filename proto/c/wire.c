@@ -2,8 +2,8 @@
  * wire.c - the check of serialized protobuf, driven by descriptors.
  *
  * It accepts a subset of what protobuf-c 1.4.1 unpacks, so that what passes cannot fail, run wild or be misread there. It
- * copies nothing, and allocates only to name what it refuses; it recurses once a level, HP_WIRE_DEPTH at most. Where a field stands is worked out
- * only when it is refused, by walking its parents again. No state; any thread.
+ * copies nothing, and allocates only to name what it refuses; it recurses once a level, HP_WIRE_DEPTH at most. Where a field stands
+ * is worked out only when it is refused, by walking its parents again. No state; any thread.
  */
 #include "proto/c/wire.h"
 
