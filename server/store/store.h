@@ -17,7 +17,10 @@
 #include <stdint.h>
 
 #include "base/io.h"
-#include "base/list.h"
+#include "core/queue.h"
+
+struct st_batch;
+struct st_pq;
 
 enum st_kind {
     ST_ACQUIRE,     /* one resource */
@@ -198,9 +201,10 @@ struct st_item {
     } out;
 
     /* The store's own. */
-    struct list_node node;
-    uint64_t key_hash;
-    unsigned char tries;
+    struct co_item queued;
+    struct st_batch *batch;
+    size_t deadline_index, pause_index;
+    unsigned char connection, tries;
 };
 
 struct st_config {
@@ -210,6 +214,7 @@ struct st_config {
     size_t max_batch_bytes; /* of values in one batch; 0 = 4 MiB */
     int max_queue;          /* items waiting, all connections; 0 = 100,000 */
     int lock_timeout_ms;    /* of the fast lane; 0 = 20 */
+    const struct st_pq *pq; /* for tests: libpq's stand-in, which must outlive the store; NULL = libpq */
 };
 
 /* What the store has done since it was opened, by kind; for Stats. */

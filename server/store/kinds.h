@@ -1,0 +1,58 @@
+/*
+ * kinds.h - what the store knows of each kind of item: its statement, how its parameters are built, how its rows are read.
+ *
+ * One table row a kind; everything else in the store treats all kinds alike. No I/O.
+ */
+#ifndef HOLDFAST_STORE_KINDS_H
+#define HOLDFAST_STORE_KINDS_H
+
+#include <libpq-fe.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "store/params.h"
+#include "store/store.h"
+
+/* A batch as builders and readers see it: its items in key order. */
+struct st_call {
+    struct st_item **items;
+    size_t n;
+    bool careful; /* ST_RENEW */
+    int64_t sent_ms;
+    void *scratch; /* of ST_GET and the lists: memory of their rows, freed by st_call_release */
+};
+
+enum st_shape {
+    ST_PER_ITEM, /* one row an item, which says for which by `i` */
+    ST_ONE_ROW,  /* one row without `i` */
+    ST_MANY_ROWS /* a list, or the rows of one acquire of several resources: `read_all` takes them */
+};
+
+struct st_kind_def {
+    const char *name;   /* "acquire"; also the prepared statement's */
+    const char *sql;    /* every parameter with its type */
+    const char *result; /* the columns' types: 4 int4, 2 int2, 8 int8, ? bool, t text, y bytea, T text[] */
+    enum st_shape shape;
+    bool writes;       /* changes something: its outcome is lost with the connection */
+    bool optimistic;   /* 40001 asks for the careful form */
+    size_t per_flush;  /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
+    uint64_t outcomes; /* bits of the outcomes SQL may tell, below 64; ST_NO_SUCH_NAMESPACE is always allowed */
+    void (*build)(struct st_params *params, const struct st_call *call);
+    void (*read)(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+    bool (*read_all)(const PGresult *res, struct st_item *item, struct st_call *call); /* false: it makes no sense */
+};
+
+extern const struct st_kind_def st_kinds[ST_KINDS];
+
+/* More resources than this cannot be acquired together. */
+enum { ST_MAX_RESOURCES = 64 };
+
+/* The result's columns are as `def` expects them, and so are the NULLs that matter: `i` and `outcome`. */
+bool st_result_shape_ok(const struct st_kind_def *def, const PGresult *res);
+/* Reads the result into the items' outputs and outcomes. False: the result makes no sense; outcomes are then undefined. */
+bool st_result_read(const struct st_kind_def *def, const PGresult *res, struct st_call *call);
+/* Frees what reading allocated. */
+void st_call_release(struct st_call *call);
+
+#endif
