@@ -2,8 +2,8 @@
 --
 -- The first schema: namespaces, fences, leases, guarded values, audit, and what the server keeps about the database itself.
 --
--- The runner of migrations executes this file and the record of it (a row in holdfast.migration) in one transaction, then
--- the functions, and records their hash in holdfast.installed. Time in here is always the database's. Names are COLLATE "C":
+-- The runner of migrations executes this file and the record of it (a row in holdfast.migration) in one transaction. The hash
+-- of the functions that stand in the database is the comment on the schema. Time in here is always the database's. Names are COLLATE "C":
 -- their order is that of their bytes, on every machine and after every upgrade of the C library. Every primary key of data
 -- that belongs to a namespace begins with the namespace, so that one can move to another database whole.
 -- There are no foreign keys: the functions are the only writers, namespaces are never deleted, and a check for each row of
@@ -32,13 +32,6 @@ CREATE TABLE holdfast.migration (
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 COMMENT ON TABLE holdfast.migration IS 'Migrations applied. Binaries that know a schema version of at least the greatest compatible_from work with this database.';
-
-CREATE TABLE holdfast.installed (
-    only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
-    functions_hash text NOT NULL DEFAULT ''
-);
-COMMENT ON TABLE holdfast.installed IS 'One row: which functions are installed (FNV-1a 64 of the script, hexadecimal).';
-INSERT INTO holdfast.installed DEFAULT VALUES;
 
 CREATE TABLE holdfast.identity (
     only_row boolean PRIMARY KEY DEFAULT true CHECK (only_row),
@@ -93,7 +86,8 @@ CREATE TABLE holdfast.lease (
     task text NOT NULL DEFAULT '',
     holder text NOT NULL DEFAULT '',
     labels jsonb,
-    PRIMARY KEY (namespace, resource)
+    PRIMARY KEY (namespace, resource),
+    CHECK (ended = 0 OR deadline = '-infinity')
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 COMMENT ON COLUMN holdfast.lease.token IS '0 = never leased.';
 COMMENT ON COLUMN holdfast.lease.deadline IS 'The lease is live while holdfast.clock() is before this. -infinity once somebody ended it.';

@@ -1,0 +1,76 @@
+-- What the other files use: the clock, milliseconds, and the first of the three steps.
+--
+-- The three steps, which every function that decides about a lease takes in this order, each in a statement of its own:
+--   1. lock the rows (never waiting: SKIP LOCKED; what somebody else has locked is BUSY),
+--   2. in a new statement, whose snapshot is younger than the locks, read the lease, the clock and the floor,
+--   3. write.
+-- Acquire, Release and Break lock the fence row and the lease row; Write, Delete and guard() the fence row; Renew the lease
+-- row. A statement that locks and decides at once decides by what was true before it waited.
+--
+-- The functions ending in _batch take arrays of equal length, each key (namespace, resource) once, and return one row an item,
+-- in any order, `i` being the item's place from 1. They should get their keys sorted. Outcomes are numbered as in enum
+-- st_outcome of server/store/store.h. A namespace that does not exist or is retired: 90. They are written for sessions with
+-- plan_cache_mode = force_generic_plan and hash join, merge join and seqscan off, so that no plan can flip.
+-- Their arguments are called by place; names beginning with p_ keep them apart from columns.
+
+-- What time it is. Everything in this schema takes the time from here, except the choice of audit partitions and the minute of
+-- refusals, so that tests can replace it.
+CREATE OR REPLACE FUNCTION holdfast.clock() RETURNS timestamptz LANGUAGE sql VOLATILE
+AS $$ SELECT pg_catalog.clock_timestamp() $$;
+
+-- Whole milliseconds of a finite interval, rounded down. (float8 is exact enough for microseconds; numeric is slow.)
+CREATE OR REPLACE FUNCTION holdfast.ms(p_interval interval) RETURNS bigint LANGUAGE sql IMMUTABLE
+AS $$ SELECT pg_catalog.floor(pg_catalog.date_part('epoch', p_interval) * 1000 + 0.0005)::bigint $$;
+
+-- Milliseconds since 1970; 0 for an infinite time.
+CREATE OR REPLACE FUNCTION holdfast.unix_ms(p_at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
+AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at) THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at) * 1000 + 0.0005)::bigint ELSE 0 END $$;
+
+-- Locks are only followed by a younger snapshot at READ COMMITTED: above it a released lease still looks live. Raises 0A000.
+CREATE OR REPLACE FUNCTION holdfast.require_read_committed() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') NOT IN ('read committed', 'read uncommitted') THEN
+        RAISE EXCEPTION 'holdfast: transactions must be READ COMMITTED' USING ERRCODE = '0A000',
+            DETAIL = 'Above it, what was true before a lock was had is taken for what is true now.';
+    END IF;
+END
+$$;
+
+-- Step 1 for a fence row *and* its lease row. Afterwards this transaction has locked both rows of each item whose flag is true;
+-- NULL = of all items. With p_make, missing rows have been made before, free, in key order (so that two who make the same ones
+-- wait for each other in one direction); this is the only wait, and lock_timeout ends it with 55P03. A lease row alone that is
+-- missing (somebody deleted it) is made too. No rows are made in a namespace that does not exist or is retired.
+CREATE OR REPLACE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) RETURNS boolean[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    got int[];
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    FOR attempt IN 1..2 LOOP
+        SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+            SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+            JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+            JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+            FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
+        IF pg_catalog.cardinality(got) = n THEN
+            RETURN NULL;
+        END IF;
+        EXIT WHEN attempt = 2 OR NOT p_make;
+        INSERT INTO holdfast.resource (namespace, name)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = x.ns AND r.name = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+        INSERT INTO holdfast.lease (namespace, resource)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.lease l WHERE l.namespace = x.ns AND l.resource = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+    RETURN (SELECT pg_catalog.array_agg(g.i IS NOT NULL ORDER BY k.i) FROM pg_catalog.generate_series(1, n) AS k(i)
+            LEFT JOIN unnest(got) AS g(i) ON g.i = k.i);
+END
+$$;

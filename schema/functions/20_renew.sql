@@ -1,0 +1,139 @@
+-- Renew and Release.
+
+-- renew_batch's locked form, for the items of these places: the three steps on the lease row. Also finds out why not.
+CREATE OR REPLACE FUNCTION holdfast.renew_locked(p_i int[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[])
+RETURNS TABLE (i int, outcome smallint, ttl_ms bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    got int[];
+    t timestamptz;
+BEGIN
+    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+        SELECT x.i FROM unnest(p_i, p_ns, p_resource) AS x(i, ns, resource)
+        JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+        FOR NO KEY UPDATE OF l SKIP LOCKED) s;
+    t := holdfast.clock();
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT x.i, l.ctid AS l_tid, greatest(l.deadline, t + x.ttl_ms * interval '1 ms') AS deadline,
+            CASE
+                WHEN n.name IS NULL THEN 90
+                WHEN l.resource IS NULL THEN 15
+                WHEN g.i IS NULL THEN 5
+                WHEN l.token < x.token THEN 15
+                WHEN l.token > x.token THEN 12
+                WHEN l.deadline > t THEN 10
+                WHEN l.ended = 3 THEN 13
+                WHEN l.ended = 4 THEN 14
+                ELSE 11
+            END::smallint AS outcome
+        FROM unnest(p_i, p_ns, p_resource, p_token, p_ttl_ms) AS x(i, ns, resource, token, ttl_ms)
+        LEFT JOIN unnest(got) AS g(i) ON g.i = x.i
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    ), renewed AS (
+        UPDATE holdfast.lease l SET deadline = d.deadline FROM d WHERE l.ctid = d.l_tid AND d.outcome = 10
+    )
+    SELECT d.i, d.outcome, CASE WHEN d.outcome = 10 THEN holdfast.ms(d.deadline - t) ELSE 0 END FROM d;
+END
+$$;
+
+-- Each item whose lease is live under this very token now ends ttl_ms from now, or later if it did before. Never makes a row,
+-- never revives a lease. Outcomes:
+--   10 renewed: ttl_ms that remains.
+--   11 it ran out, whether or not somebody took the resource · 12 a newer token was granted · 13 released · 14 broken
+--   15 no such lease is on record, such as a token above the newest, or a row that is gone
+--   5  the lease row is locked by somebody.
+-- p_careful = false takes the optimistic way first: one UPDATE of the leases that outlive `t` by more than 100 ms, right as long
+-- as it ends before t + 100 ms; if it doesn't (it waited, or the machine is slow), or somebody changed a lease at the same
+-- time, this raises 40001 and is to be sent again with p_careful = true, which locks first and never waits.
+CREATE OR REPLACE FUNCTION holdfast.renew_batch(
+    p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean)
+RETURNS TABLE (i int, outcome smallint, ttl_ms bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    done int := 0;
+    t timestamptz;
+    sure timestamptz;
+    rest_i int[];
+    rest_ns text[];
+    rest_resource text[];
+    rest_token bigint[];
+    rest_ttl_ms bigint[];
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    IF p_careful THEN
+        RETURN QUERY SELECT * FROM holdfast.renew_locked(ARRAY(SELECT pg_catalog.generate_series(1, n)), p_ns, p_resource, p_token, p_ttl_ms);
+        RETURN;
+    END IF;
+    t := holdfast.clock();
+    sure := t + interval '100 ms';
+    RETURN QUERY
+    UPDATE holdfast.lease l SET deadline = greatest(l.deadline, t + x.ttl_ms * interval '1 ms')
+    FROM unnest(p_ns, p_resource, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, resource, token, ttl_ms, i)
+    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    WHERE l.namespace = x.ns AND l.resource = x.resource AND l.token = x.token AND l.deadline > sure
+    RETURNING x.i::int, 10::smallint, holdfast.ms(l.deadline - t);
+    GET DIAGNOSTICS done = ROW_COUNT;
+    IF holdfast.clock() > sure THEN
+        RAISE EXCEPTION 'holdfast: the renewal took too long to be sure' USING ERRCODE = '40001';
+    END IF;
+    IF done = n THEN
+        RETURN;
+    END IF;
+    -- What was renewed fits its token and lives; the rest does not.
+    SELECT pg_catalog.array_agg(x.i::int), pg_catalog.array_agg(x.ns), pg_catalog.array_agg(x.resource),
+        pg_catalog.array_agg(x.token), pg_catalog.array_agg(x.ttl_ms)
+    INTO rest_i, rest_ns, rest_resource, rest_token, rest_ttl_ms
+    FROM unnest(p_ns, p_resource, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, resource, token, ttl_ms, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    WHERE (n.name IS NOT NULL AND l.token = x.token AND l.deadline > sure) IS NOT TRUE;
+    IF coalesce(pg_catalog.cardinality(rest_i), 0) <> n - done THEN
+        RAISE EXCEPTION 'holdfast: a lease changed during its renewal' USING ERRCODE = '40001';
+    END IF;
+    RETURN QUERY SELECT * FROM holdfast.renew_locked(rest_i, rest_ns, rest_resource, rest_token, rest_ttl_ms);
+END
+$$;
+
+-- Each item whose lease was live under this token has ended, and its resource is free at once. Outcomes:
+--   20 it was held until now, or until an earlier copy of this release.
+--   21 it was not: it ran out, was broken or taken over, or never was. Nothing changed.
+--   5  the fence or the lease row is locked by somebody, such as a transaction that called guard().
+-- Leaves an audit row a lease ended.
+CREATE OR REPLACE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[])
+RETURNS TABLE (i int, outcome smallint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    mine boolean[] := holdfast.lock_pairs(p_ns, p_resource, false);
+    t timestamptz := holdfast.clock();
+BEGIN
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT x.i::int AS i, x.ns, x.resource, x.token, l.ctid AS l_tid, l.holder,
+            (l.token = x.token AND l.deadline > t) IS TRUE AS held,
+            CASE
+                WHEN n.name IS NULL THEN 90
+                WHEN l.resource IS NULL OR r.name IS NULL THEN 21
+                WHEN x.mine IS FALSE THEN 5
+                WHEN l.token = x.token AND (l.deadline > t OR l.ended = 3) THEN 20
+                ELSE 21
+            END::smallint AS outcome
+        FROM unnest(p_ns, p_resource, p_token, mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    ), freed AS (
+        UPDATE holdfast.lease l SET deadline = '-infinity', ended = 3
+        FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.held
+    ), audited AS (
+        INSERT INTO holdfast.audit (namespace, resource, kind, token, actor)
+        SELECT d.ns, d.resource, 'release', d.token, d.holder FROM d WHERE d.outcome = 20 AND d.held
+    )
+    SELECT d.i, d.outcome FROM d;
+END
+$$;

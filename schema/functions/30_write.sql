@@ -1,0 +1,85 @@
+-- Guarded writes.
+
+-- Each item with outcome 30 is written (value NULL: deleted), under the newest token of its resource and a lease that was live
+-- after its fence row was locked; no takeover can come before this transaction's end (P3). Outcomes, in this order:
+--   31 write_seq was accepted under this token before, and nothing since: the version given then. Whatever the lease is by now.
+--   35 write_seq is not above the last one accepted under this token (write_seq: that one), or was used for the other kind,
+--      write or delete, or writes without write_seq came after it.
+--   32 a newer token was granted, or this one's lease was broken. Counted in holdfast.refusal.
+--   33 this token's lease ran out or was released, or the token was never granted.
+--   34 expected was not NULL and is not the value's version: `version` is what it is, 0 = there is no value.
+--   30 done: the value's new version. Deleting what is not there is done too and leaves the version as it was; 0 = never written.
+--   5  the fence row is locked by somebody.
+-- write_seq 0 = none: such a write can't be told from a repeat of it. `fence` is always the resource's.
+-- Leaves an audit row if the namespace has audit_writes.
+CREATE OR REPLACE FUNCTION holdfast.write_batch(
+    p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[])
+RETURNS TABLE (i int, outcome smallint, version bigint, fence bigint, write_seq bigint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    got int[];
+    mine boolean[];
+    t timestamptz;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+        SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+        JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+    IF pg_catalog.cardinality(got) IS DISTINCT FROM n THEN
+        SELECT pg_catalog.array_agg(g.i IS NOT NULL ORDER BY k.i) INTO mine FROM pg_catalog.generate_series(1, n) AS k(i)
+            LEFT JOIN unnest(got) AS g(i) ON g.i = k.i;
+    END IF;
+    t := holdfast.clock();
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT x.i::int AS i, x.ns, x.resource, x.token, x.write_seq, x.value, n.audit_writes, v.ctid AS v_tid,
+            coalesce(r.fence, 0) AS fence, coalesce(v.version, 0) AS version, v.value IS NOT NULL AS there,
+            CASE WHEN v.token = x.token THEN v.write_seq ELSE 0 END AS last_seq,
+            CASE WHEN v.token = x.token THEN v.seq_version ELSE 0 END AS last_seq_version,
+            coalesce(v.version, 0) + CASE WHEN x.value IS NULL AND v.value IS NULL THEN 0 ELSE 1 END AS new_version,
+            CASE
+                WHEN n.name IS NULL THEN 90
+                WHEN r.name IS NULL THEN 33
+                WHEN x.mine IS FALSE THEN 5
+                WHEN x.write_seq > 0 AND v.token = x.token AND v.write_seq >= x.write_seq THEN
+                    CASE WHEN v.write_seq = x.write_seq AND v.seq_version = v.version AND (v.value IS NULL) = (x.value IS NULL)
+                        THEN 31 ELSE 35 END
+                WHEN x.token < r.fence THEN 32
+                WHEN x.token > r.fence OR (l.token = x.token AND l.deadline > t) IS NOT TRUE THEN 33
+                WHEN x.expected <> CASE WHEN v.value IS NULL THEN 0 ELSE v.version END THEN 34
+                ELSE 30
+            END::smallint AS outcome
+        FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine) WITH ORDINALITY
+            AS x(ns, resource, token, write_seq, value, expected, mine, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+        LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
+    ), changed AS (
+        UPDATE holdfast.resource_value v SET
+            value = d.value, version = d.new_version, token = d.token, updated_at = t,
+            write_seq = CASE WHEN d.write_seq > 0 THEN d.write_seq ELSE d.last_seq END,
+            seq_version = CASE WHEN d.write_seq > 0 THEN d.new_version ELSE d.last_seq_version END
+        FROM d WHERE v.ctid = d.v_tid AND d.outcome = 30
+    ), made AS (
+        INSERT INTO holdfast.resource_value (namespace, resource, version, token, write_seq, seq_version, updated_at, value)
+        SELECT d.ns, d.resource, d.new_version, d.token, d.write_seq, CASE WHEN d.write_seq > 0 THEN d.new_version ELSE 0 END, t, d.value
+        FROM d WHERE d.v_tid IS NULL AND d.outcome = 30
+    ), audited AS (
+        INSERT INTO holdfast.audit (namespace, resource, kind, token, prior)
+        SELECT d.ns, d.resource, CASE WHEN d.value IS NULL THEN 'delete' ELSE 'write' END, d.token, d.new_version
+        FROM d WHERE d.outcome = 30 AND d.audit_writes
+    ), refused AS (
+        INSERT INTO holdfast.refusal AS f (namespace, resource, token, minute, refusals)
+        SELECT d.ns, d.resource, d.token, pg_catalog.date_trunc('minute', pg_catalog.clock_timestamp()), 1 FROM d WHERE d.outcome = 32
+        ON CONFLICT (namespace, resource, token, minute) DO UPDATE SET refusals = f.refusals + 1
+    )
+    SELECT d.i, d.outcome,
+        CASE d.outcome WHEN 30 THEN d.new_version WHEN 34 THEN CASE WHEN d.there THEN d.version ELSE 0 END ELSE d.version END,
+        d.fence, CASE WHEN d.outcome = 30 AND d.write_seq > 0 THEN d.write_seq ELSE d.last_seq END
+    FROM d;
+END
+$$;
