@@ -95,26 +95,37 @@ bool st_cluster_dsn_of(const char *data_dir, char *out, size_t size, struct st_p
     return ok;
 }
 
+/* The folder's parents exist; those that are made can be entered by PostgreSQL's user whatever our umask is. */
+static bool make_parents(const char *path, struct st_problem *problem)
+{
+    char part[PATH_MAX];
+    bool ok = true;
+    mode_t before = umask(022);
+
+    snprintf(part, sizeof(part), "%s", path);
+    for (char *slash = part + 1; ok && (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        ok = mkdir(part, 0755) == 0 || errno == EEXIST;
+        if (!ok)
+            st_problem_set(problem, "data folder %s: cannot make %s: %s", path, part, strerror(errno));
+        *slash = '/';
+    }
+    umask(before);
+    return ok;
+}
+
 /* The folder and its parents exist. */
 static bool make_folder(const char *path, struct st_problem *problem)
 {
-    char part[PATH_MAX];
     struct stat st;
 
-    snprintf(part, sizeof(part), "%s", path);
-    for (char *slash = part + 1; (slash = strchr(slash, '/')); slash++) {
-        *slash = '\0';
-        if (mkdir(part, 0755) != 0 && errno != EEXIST) {
-            st_problem_set(problem, "data folder %s: cannot make %s: %s", path, part, strerror(errno));
-            return false;
-        }
-        *slash = '/';
-    }
-    if (mkdir(part, 0700) != 0 && errno != EEXIST) {
+    if (!make_parents(path, problem))
+        return false;
+    if (mkdir(path, 0700) != 0 && errno != EEXIST) {
         st_problem_set(problem, "data folder %s cannot be made: %s", path, strerror(errno));
         return false;
     }
-    if (stat(part, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
         st_problem_set(problem, "data folder %s is not a folder", path);
         return false;
     }
