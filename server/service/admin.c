@@ -1,0 +1,213 @@
+/*
+ * admin.c - AdminService: Stats, AdvanceFences.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "holdfast/v1/admin.pb-c.h"
+#include "proto/c/wire.h"
+#include "service/call.h"
+#include "service/check.h"
+
+static char *unconst(const char *text)
+{
+    return (char *)(uintptr_t)text; /* messages are packed, not changed */
+}
+
+/* ---- Stats ---- */
+
+/* What became of items, in words. */
+static const struct {
+    enum st_outcome outcome;
+    const char *name;
+} outcome_names[] = {
+    {ST_GRANTED, "granted"},
+    {ST_REPEATED, "grant_repeated"},
+    {ST_HELD, "held"},
+    {ST_ENDED, "ended"},
+    {ST_BUSY, "busy"},
+    {ST_RENEWED, "renewed"},
+    {ST_EXPIRED, "lost_expired"},
+    {ST_TAKEN_OVER, "lost_taken_over"},
+    {ST_RELEASED, "lost_released"},
+    {ST_BROKEN, "lost_broken"},
+    {ST_UNKNOWN_TOKEN, "lost_unknown_token"},
+    {ST_FREED, "released"},
+    {ST_NOT_FREED, "release_not_held"},
+    {ST_WRITTEN, "written"},
+    {ST_REPLAYED, "write_replayed"},
+    {ST_STALE, "stale_token"},
+    {ST_NOT_HELD, "not_held"},
+    {ST_VERSION_MISMATCH, "version_mismatch"},
+    {ST_SUPERSEDED, "superseded"},
+    {ST_CURRENT, "current"},
+    {ST_FOUND, "found"},
+    {ST_NO_SUCH_RESOURCE, "no_such_resource"},
+    {ST_BREAK_DONE, "broken"},
+    {ST_BREAK_CHANGED, "break_changed"},
+    {ST_BREAK_BLOCKED, "break_blocked"},
+    {ST_NO_SUCH_NAMESPACE, "no_such_namespace"},
+    {ST_OUTCOME_LOST, "outcome_lost"},
+    {ST_DATABASE_DOWN, "database_down"},
+    {ST_QUEUE_FULL, "queue_full"},
+    {ST_TIMED_OUT, "timed_out"},
+    {ST_FAILED, "failed"},
+};
+
+enum { N_OUTCOMES = sizeof(outcome_names) / sizeof(outcome_names[0]) };
+
+static bool add_outcomes(struct svc_call *sc, Holdfast__V1__StatsResponse *out)
+{
+    Holdfast__V1__ItemCount *counts = hp_alloc_array(sc->arena, N_OUTCOMES, sizeof(*counts));
+    out->outcomes = hp_alloc_array(sc->arena, N_OUTCOMES, sizeof(*out->outcomes));
+    if (!counts || !out->outcomes)
+        return false;
+    for (size_t i = 0; i < N_OUTCOMES; i++) {
+        holdfast__v1__item_count__init(&counts[i]);
+        counts[i].name = unconst(outcome_names[i].name);
+        counts[i].count = sc->svc->outcomes[outcome_names[i].outcome];
+        out->outcomes[i] = &counts[i];
+    }
+    out->n_outcomes = N_OUTCOMES;
+    return true;
+}
+
+static bool add_errors(struct svc_call *sc, const struct svc_counts *counts, Holdfast__V1__MethodStats *out)
+{
+    size_t n = 0;
+    for (int i = 0; i < SVC_ERRORS; i++)
+        n += counts->errors[i] > 0;
+    if (!n)
+        return true;
+    Holdfast__V1__ReasonCount *reasons = hp_alloc_array(sc->arena, n, sizeof(*reasons));
+    out->errors = hp_alloc_array(sc->arena, n, sizeof(*out->errors));
+    if (!reasons || !out->errors)
+        return false;
+    for (int i = 0; i < SVC_ERRORS; i++) {
+        if (!counts->errors[i])
+            continue;
+        Holdfast__V1__ReasonCount *reason = &reasons[out->n_errors];
+        holdfast__v1__reason_count__init(reason);
+        reason->reason = unconst(hp_reason_name(i));
+        reason->count = counts->errors[i];
+        out->errors[out->n_errors++] = reason;
+    }
+    return true;
+}
+
+/* A row for each method, and one named "" for calls to methods that don't exist. */
+static bool add_methods(struct svc_call *sc, Holdfast__V1__StatsResponse *out)
+{
+    size_t n;
+    const struct svc_method *methods = svc_methods(&n);
+    Holdfast__V1__MethodStats *rows = hp_alloc_array(sc->arena, n + 1, sizeof(*rows));
+    out->methods = hp_alloc_array(sc->arena, n + 1, sizeof(*out->methods));
+    if (!rows || !out->methods)
+        return false;
+    for (size_t i = 0; i <= n; i++) {
+        const struct svc_counts *counts = &sc->svc->counts[i];
+        holdfast__v1__method_stats__init(&rows[i]);
+        rows[i].method = unconst(i < n ? methods[i].path : "");
+        rows[i].calls = counts->calls;
+        rows[i].ok = counts->ok;
+        if (!add_errors(sc, counts, &rows[i]))
+            return false;
+        out->methods[i] = &rows[i];
+    }
+    out->n_methods = n + 1;
+    return true;
+}
+
+static bool add_batches(struct svc_call *sc, struct st_stats *stats, Holdfast__V1__StatsResponse *out)
+{
+    Holdfast__V1__BatchStats *rows = hp_alloc_array(sc->arena, ST_KINDS, sizeof(*rows));
+    out->batches = hp_alloc_array(sc->arena, ST_KINDS, sizeof(*out->batches));
+    if (!rows || !out->batches)
+        return false;
+    for (int i = 0; i < ST_KINDS; i++) {
+        struct st_kind_stats *kind = &stats->kinds[i];
+        size_t n = sizeof(kind->sizes) / sizeof(kind->sizes[0]);
+        while (n && !kind->sizes[n - 1])
+            n--;
+        holdfast__v1__batch_stats__init(&rows[i]);
+        rows[i].kind = unconst(st_kind_name((enum st_kind)i));
+        rows[i].batches = kind->batches;
+        rows[i].items = kind->items;
+        rows[i].n_sizes = n;
+        rows[i].sizes = kind->sizes;
+        rows[i].splits = kind->splits;
+        rows[i].retries = kind->retries;
+        rows[i].busy = kind->busy;
+        out->batches[i] = &rows[i];
+    }
+    out->n_batches = ST_KINDS;
+    return true;
+}
+
+/* The server answers for itself also when the database doesn't. */
+static void finish_stats(struct svc_call *sc)
+{
+    struct svc *svc = sc->svc;
+    const struct st_item *item = &sc->items[0];
+    Holdfast__V1__StatsResponse out = HOLDFAST__V1__STATS_RESPONSE__INIT;
+    struct st_stats stats;
+    struct hp_status status;
+    st_stats(svc->store, &stats);
+    bool told = !svc_item_failed(sc, 0, &status);
+    out.version = unconst(svc->cfg.version);
+    out.schema_version = told ? item->out.stats.schema_version : -1;
+    out.leases_live = told ? item->out.stats.leases_live : -1;
+    out.resources = told ? item->out.stats.resources : -1;
+    out.uptime_ms = svc->io->now_ms(svc->io) - svc->started_ms;
+    out.calls_in_flight = (int64_t)svc->in_flight;
+    out.items_queued = stats.queued;
+    out.connections = stats.connections_ready;
+    out.connections_wanted = stats.connections_wanted;
+    out.draining = svc->draining;
+    if (add_methods(sc, &out) && add_batches(sc, &stats, &out) && add_outcomes(sc, &out))
+        svc_reply(sc, &out.base);
+    else
+        svc_no_memory(sc);
+}
+
+void svc_stats(struct svc_call *sc)
+{
+    struct st_item *item = svc_items(sc, 1, ST_STATS, "");
+    if (item)
+        svc_submit(sc, SVC_BRIEF, finish_stats);
+}
+
+/* ---- AdvanceFences ---- */
+
+static void finish_advance(struct svc_call *sc)
+{
+    const struct st_item *item = &sc->items[0];
+    Holdfast__V1__AdvanceFencesResponse response = HOLDFAST__V1__ADVANCE_FENCES_RESPONSE__INIT;
+    if (svc_failed(sc))
+        return;
+    if (item->outcome != ST_FOUND) {
+        svc_fail_outcome(sc, item);
+        return;
+    }
+    response.floor = item->out.advance.floor;
+    svc_reply(sc, &response.base);
+}
+
+void svc_advance_fences(struct svc_call *sc)
+{
+    const Holdfast__V1__AdvanceFencesRequest *req = sc->request;
+    struct hp_status status;
+    if (!hp_check_name("namespace", req->namespace_, &status) ||
+        !svc_check_range("at_least", req->at_least, 0, INT64_C(1) << 62, &status) || !hp_check_name("actor", req->actor, &status) ||
+        !svc_check_reason(req->reason, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    struct st_item *item = svc_items(sc, 1, ST_ADVANCE_FENCES, req->namespace_);
+    if (!item)
+        return;
+    item->in.advance.at_least = req->at_least;
+    item->in.advance.actor = req->actor;
+    item->in.advance.reason = req->reason;
+    svc_submit(sc, SVC_WHOLE, finish_advance);
+}

@@ -1,0 +1,209 @@
+/*
+ * call.c - see call.h: from the items of a call to its one answer.
+ */
+#include "service/call.h"
+
+#include <string.h>
+
+#include "base/list.h"
+
+enum { MARGIN_MS = 50, BRIEF_MS = 1000 };
+
+static int64_t min64(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t now_ms(const struct svc *svc)
+{
+    return svc->io->now_ms(svc->io);
+}
+
+int64_t svc_elapsed_ms(const struct svc_call *sc)
+{
+    int64_t elapsed = now_ms(sc->svc) - sc->received_ms;
+    return elapsed > 0 ? elapsed : 0;
+}
+
+/* ---- ending ---- */
+
+static void count(struct svc_call *sc, const struct hp_status *status)
+{
+    size_t n;
+    struct svc_counts *counts = &sc->svc->counts[sc->method - svc_methods(&n)];
+    if (!status || status->code == HP_OK)
+        counts->ok++;
+    else
+        counts->errors[(unsigned)status->reason < SVC_ERRORS ? status->reason : 0]++;
+}
+
+static void end(struct svc_call *sc, const struct hp_status *status, const ProtobufCMessage *response)
+{
+    struct svc *svc = sc->svc;
+    struct hp_call *call = sc->call;
+    svc->io->timer_cancel(svc->io, &sc->patience);
+    count(sc, status);
+    sc->call = NULL;
+    if (sc->n_open)
+        call->arena = NULL; /* items are out, and they live in it: taken until the last one is back */
+    else
+        svc->in_flight--;
+    call->answer(call, status, response);
+}
+
+void svc_reply(struct svc_call *sc, const ProtobufCMessage *response)
+{
+    end(sc, NULL, response);
+}
+
+void svc_fail(struct svc_call *sc, const struct hp_status *status)
+{
+    end(sc, status, NULL);
+}
+
+void svc_fail_reason(struct svc_call *sc, enum hp_reason reason)
+{
+    struct hp_status status;
+    hp_status_set(&status, reason, NULL);
+    svc_fail(sc, &status);
+}
+
+void svc_no_memory(struct svc_call *sc)
+{
+    struct hp_status status;
+    hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the call");
+    svc_fail(sc, &status);
+}
+
+void svc_fail_outcome(struct svc_call *sc, const struct st_item *item)
+{
+    struct hp_status status;
+    hp_status_set(&status, HP_R_INTERNAL, "unexpected outcome %d of %s", (int)item->outcome, sc->method->path);
+    svc_fail(sc, &status);
+}
+
+/* ---- items ---- */
+
+static void on_done(struct st_item *item)
+{
+    struct svc_call *sc = item->owner;
+    sc->done[item - sc->items] = true;
+    if ((unsigned)item->outcome < SVC_OUTCOMES)
+        sc->svc->outcomes[item->outcome]++;
+    if (--sc->n_open)
+        return;
+    if (sc->call) {
+        sc->finish(sc);
+    } else {
+        sc->svc->in_flight--;
+        hp_arena_free(sc->arena); /* and with it the call and the items */
+    }
+}
+
+static void on_patience(struct io_timer *timer)
+{
+    struct svc_call *sc = list_entry(timer, struct svc_call, patience);
+    sc->finish(sc);
+}
+
+struct st_item *svc_items(struct svc_call *sc, size_t n, enum st_kind kind, const char *ns)
+{
+    sc->items = hp_alloc_array(sc->arena, n, sizeof(*sc->items));
+    sc->done = hp_alloc_array(sc->arena, n, sizeof(*sc->done));
+    if (!sc->items || !sc->done) {
+        svc_no_memory(sc);
+        return NULL;
+    }
+    sc->n_items = n;
+    for (size_t i = 0; i < n; i++)
+        sc->items[i] = (struct st_item){.kind = kind, .ns = ns, .done = on_done, .owner = sc};
+    return sc->items;
+}
+
+/*
+ * The store gives up on what it hasn't sent a margin before the call is answered, and the call is answered a margin before
+ * its caller gives up. A margin is 50 ms, less for callers with little time.
+ */
+void svc_submit(struct svc_call *sc, enum svc_patience patience, void (*finish)(struct svc_call *sc))
+{
+    struct svc *svc = sc->svc;
+    int64_t time = sc->deadline_ms - sc->received_ms;
+    int64_t answer = time - min64(MARGIN_MS, time / 4);
+    if (patience == SVC_BRIEF)
+        answer = min64(answer, BRIEF_MS);
+    int64_t send = answer - min64(MARGIN_MS, answer / 4);
+    sc->finish = finish;
+    sc->n_open = sc->n_items;
+    sc->patience.fire = on_patience;
+    svc->io->timer_set(svc->io, &sc->patience, sc->received_ms + answer);
+    for (size_t i = 0; i < sc->n_items; i++) {
+        sc->items[i].deadline_ms = sc->received_ms + send;
+        st_submit(svc->store, &sc->items[i]);
+    }
+}
+
+enum st_outcome svc_outcome(const struct svc_call *sc, size_t i)
+{
+    return sc->done[i] ? sc->items[i].outcome : 0;
+}
+
+/* It waited in the store as long as it could and was never sent: for want of a connection, or of a turn. */
+static void timed_out(const struct svc *svc, struct hp_status *status)
+{
+    struct st_stats stats;
+    st_stats(svc->store, &stats);
+    if (stats.connections_ready == 0)
+        hp_status_set(status, HP_R_DATABASE_DOWN, NULL);
+    else
+        hp_status_set(status, HP_R_QUEUE_FULL, "it waited for its turn until its deadline; nothing was done");
+}
+
+bool svc_item_failed(const struct svc_call *sc, size_t i, struct hp_status *status)
+{
+    const struct st_item *item = &sc->items[i];
+    if (!sc->done[i]) {
+        hp_status_set(status, HP_R_OUTCOME_LOST,
+                      "the database has not answered in time; it is not known whether the call took effect");
+        status->code = HP_DEADLINE_EXCEEDED;
+        return true;
+    }
+    switch (item->outcome) {
+    case ST_NO_SUCH_NAMESPACE:
+        hp_status_set(status, HP_R_NO_SUCH_NAMESPACE, "no namespace \"%s\"", item->ns);
+        hp_status_meta(status, "namespace", "%s", item->ns);
+        return true;
+    case ST_OUTCOME_LOST:
+        hp_status_set(status, HP_R_OUTCOME_LOST,
+                      "the connection to the database broke; it is not known whether the call took effect");
+        return true;
+    case ST_DATABASE_DOWN:
+        hp_status_set(status, HP_R_DATABASE_DOWN, NULL);
+        return true;
+    case ST_QUEUE_FULL:
+        hp_status_set(status, HP_R_QUEUE_FULL, NULL);
+        return true;
+    case ST_TIMED_OUT:
+        timed_out(sc->svc, status);
+        return true;
+    case ST_BUSY:
+        hp_status_set(status, HP_R_BUSY, NULL);
+        if (item->resource)
+            hp_status_meta(status, "resource", "%s", item->resource);
+        return true;
+    case ST_FAILED:
+        hp_status_set(status, HP_R_INTERNAL, "PostgreSQL refused it (SQLSTATE %.5s); the server's log tells more", item->sqlstate);
+        hp_status_meta(status, "sqlstate", "%.5s", item->sqlstate);
+        return true;
+    default:
+        return false;
+    }
+}
+
+bool svc_failed(struct svc_call *sc)
+{
+    struct hp_status status;
+    if (!svc_item_failed(sc, 0, &status))
+        return false;
+    svc_fail(sc, &status);
+    return true;
+}

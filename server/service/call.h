@@ -1,0 +1,93 @@
+/*
+ * call.h - a call on its way through a service; for the .c files of this room.
+ *
+ * Life: svc_dispatch makes a svc_call in the call's arena and gives it to the method's handler, which either ends it at
+ * once (svc_fail, svc_reply) or fills in items and submits them. `finish` is called once: when every item is done, or when
+ * patience is at its end; it ends the call. A call that was ended with items still out keeps its arena until the last of
+ * them is back.
+ */
+#ifndef HOLDFAST_SERVICE_CALL_H
+#define HOLDFAST_SERVICE_CALL_H
+
+#include "service/service.h"
+
+enum { SVC_ERRORS = 100, SVC_OUTCOMES = 105, SVC_ROWS_MAX = 32 };
+
+struct svc_counts {
+    int64_t calls, ok;
+    int64_t errors[SVC_ERRORS]; /* by reason */
+};
+
+struct svc {
+    struct st_store *store;
+    struct io *io;
+    struct svc_config cfg;
+    int64_t started_ms;
+    bool draining;
+    size_t in_flight;
+    struct svc_counts counts[SVC_ROWS_MAX]; /* by row of the table; the row behind the last: unknown methods */
+    int64_t outcomes[SVC_OUTCOMES];         /* by enum st_outcome */
+};
+
+struct svc_call {
+    struct svc *svc;
+    const struct svc_method *method;
+    struct hp_call *call; /* NULL once answered */
+    struct hp_arena *arena;
+    const void *request; /* of method->request's type */
+    int64_t received_ms, deadline_ms;
+    struct io_timer patience;
+
+    struct st_item *items;
+    bool *done; /* by item */
+    size_t n_items, n_open;
+    void (*finish)(struct svc_call *sc);
+};
+
+/* How long a call may take. */
+enum svc_patience {
+    SVC_WHOLE, /* the caller's timeout */
+    SVC_BRIEF  /* at most a second: one locked row must not delay the others (design: Renew, Release, Check) */
+};
+
+/* Zeroed items in the arena, with namespace and kind filled in. NULL: the call has ended. */
+struct st_item *svc_items(struct svc_call *sc, size_t n, enum st_kind kind, const char *ns);
+/* The items are on their way; `finish` will be called later. */
+void svc_submit(struct svc_call *sc, enum svc_patience patience, void (*finish)(struct svc_call *sc));
+
+/* What became of an item; 0 = it is still out, and nobody knows. */
+enum st_outcome svc_outcome(const struct svc_call *sc, size_t i);
+/* True if the item's outcome is one of those that fail whatever the kind (no such namespace, database down, …), or still
+ * unknown; then `status` says so. */
+bool svc_item_failed(const struct svc_call *sc, size_t i, struct hp_status *status);
+/* Ends the call if its only item failed in that way. */
+bool svc_failed(struct svc_call *sc);
+
+/* The call is over; it must not be touched any more. */
+void svc_reply(struct svc_call *sc, const ProtobufCMessage *response);
+void svc_fail(struct svc_call *sc, const struct hp_status *status);
+void svc_fail_reason(struct svc_call *sc, enum hp_reason reason);
+/* There is no memory for the call (budget or process): RESOURCE_EXHAUSTED. */
+void svc_no_memory(struct svc_call *sc);
+/* INTERNAL: the store told an outcome that this kind cannot have. */
+void svc_fail_outcome(struct svc_call *sc, const struct st_item *item);
+
+/* Milliseconds since the call came in. */
+int64_t svc_elapsed_ms(const struct svc_call *sc);
+
+/* The handlers, by service. */
+void svc_acquire(struct svc_call *sc);
+void svc_renew(struct svc_call *sc);
+void svc_release(struct svc_call *sc);
+void svc_get_lease(struct svc_call *sc);
+void svc_list_leases(struct svc_call *sc);
+void svc_break(struct svc_call *sc);
+void svc_check(struct svc_call *sc);
+void svc_write(struct svc_call *sc);
+void svc_read(struct svc_call *sc);
+void svc_list_resources(struct svc_call *sc);
+void svc_delete(struct svc_call *sc);
+void svc_stats(struct svc_call *sc);
+void svc_advance_fences(struct svc_call *sc);
+
+#endif

@@ -1,0 +1,60 @@
+/*
+ * check.h - is what a request says within its limits? Before anything is done.
+ *
+ * Each returns true, or false with `status` INVALID_ARGUMENT naming the field by its path, its value and its limit.
+ */
+#ifndef HOLDFAST_SERVICE_CHECK_H
+#define HOLDFAST_SERVICE_CHECK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "holdfast/v1/lease.pb-c.h"
+#include "proto/c/arena.h"
+#include "proto/c/err.h"
+
+enum {
+    SVC_TTL_MIN_MS = 100,
+    SVC_TTL_MAX_MS = 86400000,
+    SVC_WAIT_MAX_MS = 3600000,
+    SVC_RESOURCES_MAX = 16,
+    SVC_ITEMS_MAX = 1000,
+    SVC_LABELS_MAX = 4096, /* bytes */
+    SVC_VALUE_MAX = 1 << 20,
+    SVC_REASON_MAX = 1024,
+    SVC_PAGE_MAX = 1000,
+    SVC_PAGE_DEFAULT = 100
+};
+
+/* A name that may be left out. */
+bool svc_check_optional(const char *field, const char *name, struct hp_status *status);
+/* A number from min to max. */
+bool svc_check_range(const char *field, int64_t value, int64_t min, int64_t max, struct hp_status *status);
+bool svc_check_ttl(int64_t ttl_ms, struct hp_status *status);
+bool svc_check_token(const char *field, int64_t token, struct hp_status *status);
+/* 1 to 16 names, each once. */
+bool svc_check_resources(char *const *names, size_t n, struct hp_status *status);
+/* 1 to 1000 items, each resource once, each token at least 1. The arena is for scratch. */
+bool svc_check_items(struct hp_arena *arena, Holdfast__V1__LeaseItem *const *items, size_t n, struct hp_status *status);
+/* The labels as a JSON object in the arena (of labels that come twice, the last one: protobuf's rule for maps); NULL in
+ * `json` if there are none. */
+bool svc_check_labels(struct hp_arena *arena, Holdfast__V1__AcquireRequest__LabelsEntry *const *labels, size_t n, const char **json,
+                      struct hp_status *status);
+/* Why an operator does it: 1 to 1,024 bytes. */
+bool svc_check_reason(const char *reason, struct hp_status *status);
+/* `max` is the page's size with the default filled in. */
+bool svc_check_page_size(int64_t page_size, int64_t *max, struct hp_status *status);
+
+/*
+ * Page tokens: base64url of a version, the kind of list and the last name of the page before. Opaque to callers; one that
+ * this server didn't make is refused.
+ */
+enum svc_page_kind { SVC_PAGE_LEASES = 'L', SVC_PAGE_RESOURCES = 'R' };
+/* The name that `page_token` stands for ("" for an empty one), in the arena. */
+bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, const char **after,
+                    struct hp_status *status);
+/* The token for the page after `name`, in the arena; NULL: no memory. */
+char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char *name);
+
+#endif

@@ -1,0 +1,138 @@
+/*
+ * dispatch.c - the dispatch table, and what every call passes on its way in. See service.h.
+ */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "holdfast/v1/admin.pb-c.h"
+#include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/resource.pb-c.h"
+#include "proto/c/wire.h"
+#include "service/call.h"
+
+/* A test compares this with the service descriptors. */
+#define LEASE             "/holdfast.v1.LeaseService/"
+#define RESOURCE          "/holdfast.v1.ResourceService/"
+#define ADMIN             "/holdfast.v1.AdminService/"
+#define MESSAGES(in, out) &holdfast__v1__##in##__descriptor, &holdfast__v1__##out##__descriptor
+
+static const struct svc_method methods[] = {
+    {LEASE "Acquire", SVC_WORKER, false, MESSAGES(acquire_request, acquire_response), svc_acquire},
+    {LEASE "CancelWait", SVC_WORKER, false, MESSAGES(cancel_wait_request, cancel_wait_response), NULL},
+    {LEASE "Renew", SVC_WORKER, false, MESSAGES(renew_request, renew_response), svc_renew},
+    {LEASE "Release", SVC_WORKER, false, MESSAGES(release_request, release_response), svc_release},
+    {LEASE "Get", SVC_READER, false, MESSAGES(get_lease_request, get_lease_response), svc_get_lease},
+    {LEASE "List", SVC_READER, false, MESSAGES(list_leases_request, list_leases_response), svc_list_leases},
+    {LEASE "Break", SVC_OPERATOR, false, MESSAGES(break_request, break_response), svc_break},
+    {LEASE "Watch", SVC_READER, true, MESSAGES(watch_leases_request, watch_leases_response), NULL},
+    {RESOURCE "Check", SVC_READER, false, MESSAGES(check_request, check_response), svc_check},
+    {RESOURCE "Write", SVC_WORKER, false, MESSAGES(write_request, write_response), svc_write},
+    {RESOURCE "Read", SVC_READER, false, MESSAGES(read_request, read_response), svc_read},
+    {RESOURCE "List", SVC_READER, false, MESSAGES(list_resources_request, list_resources_response), svc_list_resources},
+    {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
+    {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
+    {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
+};
+
+enum { N_METHODS = sizeof(methods) / sizeof(methods[0]) };
+static_assert((int)N_METHODS < (int)SVC_ROWS_MAX, "room for each row's counts, and for unknown methods");
+
+const struct svc_method *svc_methods(size_t *n)
+{
+    *n = N_METHODS;
+    return methods;
+}
+
+const struct svc_method *svc_method_find(const char *path)
+{
+    for (size_t i = 0; i < N_METHODS; i++)
+        if (!strcmp(methods[i].path, path))
+            return &methods[i];
+    return NULL;
+}
+
+struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_config *cfg)
+{
+    struct svc *svc = calloc(1, sizeof(*svc));
+    if (!svc)
+        return NULL;
+    svc->store = store;
+    svc->io = io;
+    if (cfg)
+        svc->cfg = *cfg;
+    if (!svc->cfg.version)
+        svc->cfg.version = HOLDFAST_VERSION;
+    svc->started_ms = io->now_ms(io);
+    return svc;
+}
+
+void svc_free(struct svc *svc)
+{
+    assert(!svc || !svc->in_flight);
+    free(svc);
+}
+
+void svc_drain(struct svc *svc)
+{
+    svc->draining = true;
+}
+
+size_t svc_in_flight(const struct svc *svc)
+{
+    return svc->in_flight;
+}
+
+static void refuse(struct svc_counts *counts, struct hp_call *call, const struct hp_status *status)
+{
+    counts->errors[status->reason]++;
+    call->answer(call, status, NULL);
+}
+
+/* Why a call to this method isn't even looked at. Stats answers to the end, so that a drain can be watched. */
+static bool open_now(const struct svc *svc, const struct svc_method *method, struct hp_status *status)
+{
+    if (!method->handle)
+        hp_status_set(status, HP_R_NOT_YET, "%s is not implemented yet", method->path);
+    else if (svc->draining && method->handle != svc_stats)
+        hp_status_set(status, HP_R_DRAINING, NULL);
+    else
+        return true;
+    hp_status_meta(status, "method", "%s", method->path);
+    return false;
+}
+
+void svc_dispatch(struct svc *svc, struct hp_call *call)
+{
+    const struct svc_method *method = svc_method_find(call->method);
+    struct svc_counts *counts = &svc->counts[method ? method - methods : N_METHODS];
+    struct hp_status status;
+    counts->calls++;
+    if (!method) {
+        hp_status_set(&status, HP_R_NO_SUCH_METHOD, "no method \"%s\"", call->method);
+        hp_status_meta(&status, "method", "%s", call->method);
+        refuse(counts, call, &status);
+        return;
+    }
+    if (!open_now(svc, method, &status)) {
+        refuse(counts, call, &status);
+        return;
+    }
+    const void *request = hp_unpack(call->arena, method->request, call->payload, call->payload_len, &status);
+    struct svc_call *sc = request ? hp_alloc(call->arena, sizeof(*sc)) : NULL;
+    if (!sc) {
+        if (request)
+            hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the call");
+        refuse(counts, call, &status);
+        return;
+    }
+    sc->svc = svc;
+    sc->method = method;
+    sc->call = call;
+    sc->arena = call->arena;
+    sc->request = request;
+    sc->received_ms = call->received_ms;
+    sc->deadline_ms = call->deadline_ms;
+    svc->in_flight++;
+    method->handle(sc);
+}

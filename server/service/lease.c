@@ -1,0 +1,477 @@
+/*
+ * lease.c - LeaseService: Acquire, Renew, Release, Get, List, Break. (CancelWait and Watch are not there yet.)
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/random.h"
+#include "holdfast/v1/lease.pb-c.h"
+#include "proto/c/wire.h"
+#include "service/check.h"
+#include "service/items.h"
+
+enum { PAGE_BYTES = 3 << 20 }; /* a page of leases ends before it is larger */
+
+static char *unconst(const char *text)
+{
+    return (char *)(uintptr_t)text; /* messages are packed, not changed */
+}
+
+/* ---- Acquire ---- */
+
+static bool check_acquire(struct svc_call *sc, const Holdfast__V1__AcquireRequest *req, const char **labels_json,
+                          struct hp_status *status)
+{
+    if (!hp_check_name("namespace", req->namespace_, status) || !svc_check_optional("task", req->task, status) ||
+        !svc_check_resources(req->resources, req->n_resources, status) || !hp_check_name("holder", req->holder, status) ||
+        !svc_check_ttl(req->ttl_ms, status) || !svc_check_range("wait_ms", req->wait_ms, 0, SVC_WAIT_MAX_MS, status) ||
+        !svc_check_optional("request_id", req->request_id, status) ||
+        !svc_check_labels(sc->arena, req->labels, req->n_labels, labels_json, status))
+        return false;
+    if (req->wait_ms > 0 && req->n_resources > 1) {
+        char text[24];
+        int n = snprintf(text, sizeof(text), "%lld", (long long)req->wait_ms);
+        hp_status_bad_field(status, HP_R_MALFORMED, "wait_ms", text, (size_t)n, "0 with several resources");
+        return false;
+    }
+    if (req->wait_ms > 0) {
+        hp_status_set(status, HP_R_NOT_YET, "wait_ms: waiting is not implemented yet; ask again with wait_ms 0");
+        return false;
+    }
+    return true;
+}
+
+/* 128 random bits in hexadecimal. NULL: no memory. */
+static const char *new_request_id(struct svc_call *sc)
+{
+    unsigned char bytes[16];
+    char *text = hp_alloc(sc->arena, 2 * sizeof(bytes) + 1);
+    if (sc->svc->cfg.random)
+        sc->svc->cfg.random(bytes, sizeof(bytes));
+    else if (!hb_random_bytes(bytes, sizeof(bytes)))
+        return NULL;
+    for (size_t i = 0; text && i < sizeof(bytes); i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return text;
+}
+
+static void answer_granted(struct svc_call *sc, const struct st_item *item)
+{
+    const Holdfast__V1__AcquireRequest *req = sc->request;
+    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
+    Holdfast__V1__Granted granted = HOLDFAST__V1__GRANTED__INIT;
+    Holdfast__V1__Grant grants[SVC_RESOURCES_MAX], *pointers[SVC_RESOURCES_MAX];
+    for (size_t i = 0; i < req->n_resources; i++) {
+        holdfast__v1__grant__init(&grants[i]);
+        grants[i].resource = req->resources[i];
+        grants[i].token = item->kind == ST_ACQUIRE ? item->out.acquire.token : item->out.acquire.tokens[i];
+        pointers[i] = &grants[i];
+    }
+    /* The lease was granted at or after granted_at_ms: what has passed since then is gone from its time to live, and what
+     * passed before is all that the caller may add to it (P7). */
+    int64_t waited = item->out.acquire.granted_at_ms - sc->received_ms;
+    int64_t passed = svc_elapsed_ms(sc) - (waited > 0 ? waited : 0);
+    int64_t ttl = item->out.acquire.ttl_ms - (passed > 0 ? passed : 0);
+    granted.n_grants = req->n_resources;
+    granted.grants = pointers;
+    granted.ttl_ms = ttl > 0 ? ttl : 0;
+    granted.waited_ms = waited > 0 ? waited : 0;
+    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED;
+    response.granted = &granted;
+    svc_reply(sc, &response.base);
+}
+
+static void answer_held(struct svc_call *sc, const struct st_item *item, bool guarded)
+{
+    const Holdfast__V1__AcquireRequest *req = sc->request;
+    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
+    Holdfast__V1__Held held = HOLDFAST__V1__HELD__INIT;
+    size_t which = item->kind == ST_ACQUIRE || item->out.acquire.which >= req->n_resources ? 0 : item->out.acquire.which;
+    held.resource = req->resources[which];
+    held.guarded = guarded;
+    if (!guarded) {
+        held.holder = unconst(item->out.acquire.holder ? item->out.acquire.holder : "");
+        held.task = unconst(item->out.acquire.task ? item->out.acquire.task : "");
+        held.token = item->out.acquire.token;
+        held.remaining_ms = item->out.acquire.remaining_ms;
+    }
+    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD;
+    response.held = &held;
+    svc_reply(sc, &response.base);
+}
+
+static void answer_ended(struct svc_call *sc, const struct st_item *item)
+{
+    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
+    Holdfast__V1__Ended ended = HOLDFAST__V1__ENDED__INIT;
+    ended.token = item->out.acquire.token;
+    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED;
+    response.ended = &ended;
+    svc_reply(sc, &response.base);
+}
+
+static void finish_acquire(struct svc_call *sc)
+{
+    const struct st_item *item = &sc->items[0];
+    switch (svc_outcome(sc, 0)) {
+    case ST_GRANTED:
+    case ST_REPEATED:
+        answer_granted(sc, item);
+        break;
+    case ST_HELD:
+        answer_held(sc, item, false);
+        break;
+    case ST_BUSY: /* not an error here: somebody has it */
+        answer_held(sc, item, true);
+        break;
+    case ST_ENDED:
+        answer_ended(sc, item);
+        break;
+    default:
+        if (!svc_failed(sc))
+            svc_fail_outcome(sc, item);
+    }
+}
+
+void svc_acquire(struct svc_call *sc)
+{
+    const Holdfast__V1__AcquireRequest *req = sc->request;
+    struct hp_status status;
+    const char *labels_json;
+    if (!check_acquire(sc, req, &labels_json, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    bool several = req->n_resources > 1;
+    struct st_item *item = svc_items(sc, 1, several ? ST_ACQUIRE_ALL : ST_ACQUIRE, req->namespace_);
+    if (!item)
+        return;
+    item->resource = req->resources[0];
+    item->in.acquire.task = req->task[0] ? req->task : req->resources[0];
+    item->in.acquire.holder = req->holder;
+    item->in.acquire.request_id = req->request_id[0] ? req->request_id : new_request_id(sc);
+    item->in.acquire.labels_json = labels_json;
+    item->in.acquire.ttl_ms = req->ttl_ms;
+    if (several) {
+        item->in.acquire.resources = (const char *const *)req->resources;
+        item->in.acquire.n_resources = req->n_resources;
+        item->out.acquire.tokens = hp_alloc_array(sc->arena, req->n_resources, sizeof(int64_t));
+    }
+    if (!item->in.acquire.request_id || (several && !item->out.acquire.tokens)) {
+        svc_no_memory(sc);
+        return;
+    }
+    svc_submit(sc, SVC_WHOLE, finish_acquire);
+}
+
+/* ---- Renew ---- */
+
+static Holdfast__V1__Lost__Reason lost_reason(enum st_outcome outcome)
+{
+    switch (outcome) {
+    case ST_EXPIRED:
+        return HOLDFAST__V1__LOST__REASON__EXPIRED;
+    case ST_TAKEN_OVER:
+        return HOLDFAST__V1__LOST__REASON__TAKEN_OVER;
+    case ST_RELEASED:
+        return HOLDFAST__V1__LOST__REASON__RELEASED;
+    case ST_BROKEN:
+        return HOLDFAST__V1__LOST__REASON__BROKEN;
+    case ST_UNKNOWN_TOKEN:
+        return HOLDFAST__V1__LOST__REASON__UNKNOWN_TOKEN;
+    default:
+        return HOLDFAST__V1__LOST__REASON__UNSPECIFIED;
+    }
+}
+
+struct renew_result {
+    Holdfast__V1__RenewResult result; /* first: svc_results gives pointers to it */
+    Holdfast__V1__Renewed renewed;
+    Holdfast__V1__Lost lost;
+};
+
+/* False: the store told what it cannot. */
+static bool fill_renewed(struct svc_call *sc, size_t i, struct renew_result *out)
+{
+    const struct st_item *item = &sc->items[i];
+    holdfast__v1__renew_result__init(&out->result);
+    if (svc_item_error(sc, i, &out->result.error)) {
+        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_ERROR;
+    } else if (item->outcome == ST_RENEWED) {
+        /* When the statement ran isn't told; it was after the call came in, so this much has passed at most. */
+        int64_t ttl = item->out.renew.ttl_ms - svc_elapsed_ms(sc);
+        holdfast__v1__renewed__init(&out->renewed);
+        out->renewed.ttl_ms = ttl > 0 ? ttl : 0;
+        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_RENEWED;
+        out->result.renewed = &out->renewed;
+    } else {
+        holdfast__v1__lost__init(&out->lost);
+        out->lost.reason = lost_reason(item->outcome);
+        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_LOST;
+        out->result.lost = &out->lost;
+        return out->lost.reason != HOLDFAST__V1__LOST__REASON__UNSPECIFIED;
+    }
+    return true;
+}
+
+static void finish_renew(struct svc_call *sc)
+{
+    Holdfast__V1__RenewResponse response = HOLDFAST__V1__RENEW_RESPONSE__INIT;
+    void **results = svc_results(sc, sizeof(struct renew_result));
+    if (!results)
+        return;
+    for (size_t i = 0; i < sc->n_items; i++) {
+        if (!fill_renewed(sc, i, results[i])) {
+            svc_fail_outcome(sc, &sc->items[i]);
+            return;
+        }
+    }
+    response.n_items = sc->n_items;
+    response.items = (Holdfast__V1__RenewResult **)results;
+    svc_reply(sc, &response.base);
+}
+
+void svc_renew(struct svc_call *sc)
+{
+    const Holdfast__V1__RenewRequest *req = sc->request;
+    struct hp_status status;
+    if (!svc_check_ttl(req->ttl_ms, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    struct st_item *items = svc_token_items(sc, ST_RENEW, req->namespace_, req->items, req->n_items);
+    if (!items)
+        return;
+    for (size_t i = 0; i < req->n_items; i++) {
+        items[i].in.renew.token = req->items[i]->token;
+        items[i].in.renew.ttl_ms = req->ttl_ms;
+    }
+    svc_submit(sc, SVC_BRIEF, finish_renew);
+}
+
+/* ---- Release ---- */
+
+static void finish_release(struct svc_call *sc)
+{
+    Holdfast__V1__ReleaseResponse response = HOLDFAST__V1__RELEASE_RESPONSE__INIT;
+    void **results = svc_results(sc, sizeof(Holdfast__V1__ReleaseResult));
+    if (!results)
+        return;
+    for (size_t i = 0; i < sc->n_items; i++) {
+        Holdfast__V1__ReleaseResult *result = results[i];
+        enum st_outcome outcome = svc_outcome(sc, i);
+        holdfast__v1__release_result__init(result);
+        if (svc_item_error(sc, i, &result->error))
+            continue;
+        result->was_held = outcome == ST_FREED;
+        if (outcome != ST_FREED && outcome != ST_NOT_FREED) {
+            svc_fail_outcome(sc, &sc->items[i]);
+            return;
+        }
+    }
+    response.n_items = sc->n_items;
+    response.items = (Holdfast__V1__ReleaseResult **)results;
+    svc_reply(sc, &response.base);
+}
+
+void svc_release(struct svc_call *sc)
+{
+    const Holdfast__V1__ReleaseRequest *req = sc->request;
+    struct st_item *items = svc_token_items(sc, ST_RELEASE, req->namespace_, req->items, req->n_items);
+    if (!items)
+        return;
+    for (size_t i = 0; i < req->n_items; i++)
+        items[i].in.release.token = req->items[i]->token;
+    svc_submit(sc, SVC_BRIEF, finish_release);
+}
+
+/* ---- Get and List ---- */
+
+/* The row as a message in the arena that borrows the row's strings. NULL: no memory. `bytes` grows by about its size. */
+static Holdfast__V1__Lease *lease_message(struct hp_arena *arena, const struct st_lease_row *row, size_t *bytes)
+{
+    typedef Holdfast__V1__Lease__LabelsEntry entry;
+    Holdfast__V1__Lease *lease = hp_alloc(arena, sizeof(*lease));
+    entry *entries = row->n_labels ? hp_alloc_array(arena, row->n_labels, sizeof(entry)) : NULL;
+    entry **pointers = row->n_labels ? hp_alloc_array(arena, row->n_labels, sizeof(entry *)) : NULL;
+    if (!lease || (row->n_labels && (!entries || !pointers)))
+        return NULL;
+    holdfast__v1__lease__init(lease);
+    lease->resource = unconst(row->resource);
+    lease->task = unconst(row->task);
+    lease->holder = unconst(row->holder);
+    lease->request_id = unconst(row->request_id);
+    lease->token = row->token;
+    lease->fence = row->fence;
+    lease->state = (Holdfast__V1__Lease__State)row->state;
+    lease->remaining_ms = row->remaining_ms;
+    lease->granted_unix_ms = row->granted_unix_ms;
+    for (size_t i = 0; i < row->n_labels; i++) {
+        holdfast__v1__lease__labels_entry__init(&entries[i]);
+        entries[i].key = unconst(row->labels[i].name);
+        entries[i].value = unconst(row->labels[i].value);
+        pointers[i] = &entries[i];
+    }
+    lease->n_labels = row->n_labels;
+    lease->labels = pointers;
+    *bytes += protobuf_c_message_get_packed_size(&lease->base);
+    return lease;
+}
+
+static void no_such_resource(struct svc_call *sc, const char *resource)
+{
+    struct hp_status status;
+    hp_status_set(&status, HP_R_NO_SUCH_RESOURCE, "resource \"%s\" was never leased", resource);
+    hp_status_meta(&status, "resource", "%s", resource);
+    svc_fail(sc, &status);
+}
+
+static void finish_get(struct svc_call *sc)
+{
+    const struct st_item *item = &sc->items[0];
+    Holdfast__V1__GetLeaseResponse response = HOLDFAST__V1__GET_LEASE_RESPONSE__INIT;
+    size_t bytes = 0;
+    switch (svc_outcome(sc, 0)) {
+    case ST_FOUND:
+        response.lease = lease_message(sc->arena, item->out.leases.rows, &bytes);
+        if (response.lease)
+            svc_reply(sc, &response.base);
+        else
+            svc_no_memory(sc);
+        break;
+    case ST_NO_SUCH_RESOURCE:
+        no_such_resource(sc, item->resource);
+        break;
+    default:
+        if (!svc_failed(sc))
+            svc_fail_outcome(sc, item);
+    }
+}
+
+void svc_get_lease(struct svc_call *sc)
+{
+    const Holdfast__V1__GetLeaseRequest *req = sc->request;
+    struct hp_status status;
+    if (!hp_check_name("namespace", req->namespace_, &status) || !hp_check_name("resource", req->resource, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    struct st_item *item = svc_items(sc, 1, ST_GET, req->namespace_);
+    if (!item)
+        return;
+    item->resource = req->resource;
+    svc_submit(sc, SVC_WHOLE, finish_get);
+}
+
+static void finish_list(struct svc_call *sc)
+{
+    const struct st_item *item = &sc->items[0];
+    Holdfast__V1__ListLeasesResponse response = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
+    size_t n = item->out.leases.n, bytes = 0;
+    if (svc_failed(sc))
+        return;
+    if (item->outcome != ST_FOUND) {
+        svc_fail_outcome(sc, item);
+        return;
+    }
+    response.leases = hp_alloc_array(sc->arena, n, sizeof(*response.leases));
+    /* A page ends early rather than outgrow the call's memory or the reply. */
+    while (response.leases && response.n_leases < n && bytes < PAGE_BYTES) {
+        Holdfast__V1__Lease *lease = lease_message(sc->arena, &item->out.leases.rows[response.n_leases], &bytes);
+        if (!lease)
+            break;
+        response.leases[response.n_leases++] = lease;
+    }
+    bool more = item->out.leases.more || response.n_leases < n;
+    char *token = NULL;
+    if (more && response.n_leases)
+        token = svc_page_token(sc->arena, SVC_PAGE_LEASES, response.leases[response.n_leases - 1]->resource);
+    if (more && !token) {
+        svc_no_memory(sc);
+        return;
+    }
+    if (token)
+        response.next_page_token = token;
+    svc_reply(sc, &response.base);
+}
+
+void svc_list_leases(struct svc_call *sc)
+{
+    const Holdfast__V1__ListLeasesRequest *req = sc->request;
+    struct hp_status status;
+    const char *after;
+    int64_t max;
+    if (!hp_check_name("namespace", req->namespace_, &status) || !svc_check_optional("prefix", req->prefix, &status) ||
+        !svc_check_optional("task", req->task, &status) || !svc_check_optional("holder", req->holder, &status) ||
+        !svc_check_page_size(req->page_size, &max, &status) ||
+        !svc_page_after(sc->arena, SVC_PAGE_LEASES, req->page_token, &after, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    struct st_item *item = svc_items(sc, 1, ST_LIST_LEASES, req->namespace_);
+    if (!item)
+        return;
+    item->in.list.prefix = req->prefix;
+    item->in.list.task = req->task;
+    item->in.list.holder = req->holder;
+    item->in.list.after = after;
+    item->in.list.max = max;
+    svc_submit(sc, SVC_WHOLE, finish_list);
+}
+
+/* ---- Break ---- */
+
+static void finish_break(struct svc_call *sc)
+{
+    const struct st_item *item = &sc->items[0];
+    Holdfast__V1__BreakResponse response = HOLDFAST__V1__BREAK_RESPONSE__INIT;
+    Holdfast__V1__BreakResponse__Broken broken = HOLDFAST__V1__BREAK_RESPONSE__BROKEN__INIT;
+    Holdfast__V1__BreakResponse__Changed changed = HOLDFAST__V1__BREAK_RESPONSE__CHANGED__INIT;
+    Holdfast__V1__BreakResponse__Blocked blocked = HOLDFAST__V1__BREAK_RESPONSE__BLOCKED__INIT;
+    switch (svc_outcome(sc, 0)) {
+    case ST_BREAK_DONE:
+        broken.fence = item->out.brk.fence;
+        response.outcome_case = HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_BROKEN;
+        response.broken = &broken;
+        break;
+    case ST_BREAK_CHANGED:
+        changed.token = item->out.brk.fence;
+        changed.live = item->out.brk.live;
+        response.outcome_case = HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_CHANGED;
+        response.changed = &changed;
+        break;
+    case ST_BREAK_BLOCKED:
+        blocked.pid = item->out.brk.pid;
+        response.outcome_case = HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_BLOCKED;
+        response.blocked = &blocked;
+        break;
+    case ST_NO_SUCH_RESOURCE:
+        no_such_resource(sc, item->resource);
+        return;
+    default:
+        if (!svc_failed(sc))
+            svc_fail_outcome(sc, item);
+        return;
+    }
+    svc_reply(sc, &response.base);
+}
+
+void svc_break(struct svc_call *sc)
+{
+    const Holdfast__V1__BreakRequest *req = sc->request;
+    struct hp_status status;
+    if (!hp_check_name("namespace", req->namespace_, &status) || !hp_check_name("resource", req->resource, &status) ||
+        !svc_check_token("token_seen", req->token_seen, &status) || !hp_check_name("actor", req->actor, &status) ||
+        !svc_check_reason(req->reason, &status)) {
+        svc_fail(sc, &status);
+        return;
+    }
+    struct st_item *item = svc_items(sc, 1, ST_BREAK, req->namespace_);
+    if (!item)
+        return;
+    item->resource = req->resource;
+    item->in.brk.token_seen = req->token_seen;
+    item->in.brk.actor = req->actor;
+    item->in.brk.reason = req->reason;
+    svc_submit(sc, SVC_WHOLE, finish_break);
+}
