@@ -1,7 +1,8 @@
 /*
  * migrate.c - see migrate.h.
  *
- * The hash of the functions is written to holdfast.installed in the transaction that replaces them, so it never lies.
+ * The hash of the functions that stand in the database is kept as the comment on the schema: it is written in the transaction
+ * that replaces them, so it never lies.
  */
 #include "store/migrate.h"
 
@@ -13,6 +14,7 @@
 
 enum { CONNECT_MS = 10000, QUERY_MS = 10000, LOCK_MS = 60000, MIGRATE_MS = 600000, MONTHS_AHEAD = 2 };
 
+#define HASH_COMMENT "Holdfast, functions "
 /* "holdfast" in ASCII: the advisory lock that servers take turns by. */
 #define LOCK_SQL "SELECT pg_catalog.pg_advisory_lock(7525352680829580148)"
 
@@ -143,20 +145,25 @@ static enum st_migrate_status apply(struct run *run, const struct hf_migration *
 /* Whether the functions on record are others than ours. */
 static enum st_migrate_status functions_differ(struct run *run, bool *differ)
 {
-    PGresult *result =
-        st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem, "SELECT functions_hash FROM holdfast.installed", 0, NULL);
+    char ours[128];
+    PGresult *result = st_sync_query(run->conn, st_sync_now() + QUERY_MS, run->problem,
+                                     "SELECT pg_catalog.obj_description(oid, 'pg_namespace') FROM pg_catalog.pg_namespace WHERE "
+                                     "nspname = 'holdfast'",
+                                     0, NULL);
     if (!result)
         return ST_MIGRATE_FAILED;
-    *differ = PQntuples(result) != 1 || strcmp(PQgetvalue(result, 0, 0), run->set->functions_hash) != 0;
+    snprintf(ours, sizeof(ours), HASH_COMMENT "%s", run->set->functions_hash);
+    *differ = PQntuples(result) != 1 || strcmp(PQgetvalue(result, 0, 0), ours) != 0;
     PQclear(result);
     return ST_MIGRATE_OK;
 }
 
 static enum st_migrate_status replace_functions(struct run *run)
 {
-    const char *const params[] = {run->set->functions_hash};
-    return in_transaction(run, "replacing the SQL functions", run->set->functions_sql,
-                          "UPDATE holdfast.installed SET functions_hash = $1", 1, params);
+    char comment[160];
+    /* COMMENT takes no parameters; the hash is ours and plain. */
+    snprintf(comment, sizeof(comment), "COMMENT ON SCHEMA holdfast IS '" HASH_COMMENT "%s'", run->set->functions_hash);
+    return in_transaction(run, "replacing the SQL functions", run->set->functions_sql, comment, 0, NULL);
 }
 
 static enum st_migrate_status bring_up(struct run *run, struct st_migrate_report *report)
