@@ -1,0 +1,144 @@
+/*
+ * rpc.c - see rpc.h. A REQ socket with its resending switched off.
+ */
+#include "harness/rpc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+
+#include "harness/harness.h"
+#include "proto/c/envelope.h"
+#include "proto/c/wire.h"
+
+enum { REPLY_MS = 60000 };
+
+struct t_rpc {
+    nng_socket sock;
+    struct hp_arena *arena;
+};
+
+static void must(const char *what, int rc)
+{
+    if (rc)
+        fail_msg("%s: %s", what, nng_strerror(rc));
+}
+
+struct t_rpc *t_rpc_open(const char *url)
+{
+    struct t_rpc *rpc = calloc(1, sizeof(*rpc));
+    assert_non_null(rpc);
+    rpc->arena = hp_arena_new((size_t)1 << 30);
+    assert_non_null(rpc->arena);
+    must("open", nng_req0_open(&rpc->sock));
+    must("resend time", nng_socket_set_ms(rpc->sock, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE));
+    must("receive limit", nng_socket_set_size(rpc->sock, NNG_OPT_RECVMAXSZ, 0));
+    must("send time", nng_socket_set_ms(rpc->sock, NNG_OPT_SENDTIMEO, 10000));
+    must(url, nng_dial(rpc->sock, url, NULL, 0));
+    return rpc;
+}
+
+void t_rpc_close(struct t_rpc *rpc)
+{
+    if (!rpc)
+        return;
+    nng_close(rpc->sock);
+    hp_arena_free(rpc->arena);
+    free(rpc);
+}
+
+void t_rpc_send(struct t_rpc *rpc, const void *bytes, size_t len)
+{
+    nng_msg *msg;
+    must("message", nng_msg_alloc(&msg, len));
+    if (len)
+        memcpy(nng_msg_body(msg), bytes, len);
+    must("send", nng_sendmsg(rpc->sock, msg, 0));
+}
+
+const uint8_t *t_rpc_receive(struct t_rpc *rpc, int ms, size_t *reply_len)
+{
+    nng_msg *msg;
+    must("receive time", nng_socket_set_ms(rpc->sock, NNG_OPT_RECVTIMEO, ms));
+    int rc = nng_recvmsg(rpc->sock, &msg, 0);
+    if (rc == NNG_ETIMEDOUT)
+        return NULL;
+    must("receive", rc);
+    *reply_len = nng_msg_len(msg);
+    const char *copy = hp_strndup(rpc->arena, nng_msg_body(msg), *reply_len);
+    assert_non_null(copy);
+    nng_msg_free(msg);
+    return (const uint8_t *)copy;
+}
+
+const uint8_t *t_rpc_bytes(struct t_rpc *rpc, const void *bytes, size_t len, int ms, size_t *reply_len)
+{
+    t_rpc_send(rpc, bytes, len);
+    return t_rpc_receive(rpc, ms, reply_len);
+}
+
+const uint8_t *t_rpc_pack(struct t_rpc *rpc, const void *message, size_t *len)
+{
+    *len = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = hp_alloc(rpc->arena, *len + 1);
+    assert_non_null(bytes);
+    assert_int_equal(protobuf_c_message_pack(message, bytes), *len);
+    return bytes;
+}
+
+Holdfast__V1__ReplyEnvelope *t_rpc_replies(struct t_rpc *rpc, const uint8_t *bytes, size_t len)
+{
+    struct hp_status status;
+    Holdfast__V1__ReplyEnvelope *replies = hp_replies_decode(rpc->arena, bytes, len, &status);
+    if (!replies)
+        fail_msg("the reply cannot be decoded: %s", status.message);
+    return replies;
+}
+
+Holdfast__V1__ReplyEnvelope *t_rpc_envelope(struct t_rpc *rpc, const Holdfast__V1__CallEnvelope *envelope)
+{
+    size_t len, reply_len;
+    const uint8_t *bytes = t_rpc_pack(rpc, envelope, &len);
+    const uint8_t *reply = t_rpc_bytes(rpc, bytes, len, REPLY_MS, &reply_len);
+    if (!reply)
+        fail_msg("no reply within %d ms", REPLY_MS);
+    return t_rpc_replies(rpc, reply, reply_len);
+}
+
+void *t_rpc_call_bytes(struct t_rpc *rpc, const char *method, const void *payload, size_t len, int64_t timeout_ms,
+                       const ProtobufCMessageDescriptor *response, struct hp_status *status)
+{
+    Holdfast__V1__Call call = HOLDFAST__V1__CALL__INIT, *calls = &call;
+    Holdfast__V1__CallEnvelope envelope = HOLDFAST__V1__CALL_ENVELOPE__INIT;
+    struct hp_status got;
+    call.method = (char *)(uintptr_t)method;
+    call.timeout_ms = timeout_ms;
+    call.payload.data = (uint8_t *)(uintptr_t)payload;
+    call.payload.len = len;
+    envelope.n_calls = 1;
+    envelope.calls = &calls;
+    Holdfast__V1__ReplyEnvelope *replies = t_rpc_envelope(rpc, &envelope);
+    assert_int_equal(replies->n_replies, 1);
+    hp_reply_status(replies->replies[0], &got);
+    if (status)
+        *status = got;
+    else if (got.code != HP_OK)
+        fail_msg("%s: %s/%s: %s", method, hp_code_name(got.code), hp_reason_name(got.reason), got.message);
+    if (got.code != HP_OK)
+        return NULL;
+    void *message = hp_unpack_within(&hp_wire_reply, rpc->arena, response, replies->replies[0]->payload.data,
+                                     replies->replies[0]->payload.len, &got);
+    if (!message)
+        fail_msg("%s: the response cannot be decoded: %s", method, got.message);
+    return message;
+}
+
+void *t_rpc_call(struct t_rpc *rpc, const char *method, const void *request, const ProtobufCMessageDescriptor *response,
+                 struct hp_status *status)
+{
+    size_t len;
+    const uint8_t *bytes = t_rpc_pack(rpc, request, &len);
+    return t_rpc_call_bytes(rpc, method, bytes, len, 0, response, status);
+}
