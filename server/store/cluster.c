@@ -96,6 +96,25 @@ static bool put_in_place(const struct st_cluster *c, struct st_problem *problem)
     return ok;
 }
 
+/* No process works in this folder any more; what those of a dead postmaster or initdb would corrupt is theirs until then. */
+static enum st_cluster_status wait_leftovers(struct st_cluster *c, const char *folder, struct st_problem *problem)
+{
+    int64_t begun = st_sync_now();
+
+    for (pid_t pid; (pid = cluster_any_in(folder)) != 0;) {
+        if (interrupted(c))
+            return ST_CLUSTER_INTERRUPTED;
+        if (st_sync_now() - begun > LEFTOVER_MS) {
+            st_problem_set(problem, "data folder %s: process %d of an earlier PostgreSQL still works in %s", c->dir, (int)pid,
+                           folder);
+            return ST_CLUSTER_FAILED;
+        }
+        struct timespec pause = {0, 20000000};
+        nanosleep(&pause, NULL);
+    }
+    return ST_CLUSTER_OK;
+}
+
 /* Ends a child that takes too long, and reaps it. Its wait status. */
 static int reap(pid_t pid, int pidfd, bool kill_it)
 {
@@ -126,7 +145,7 @@ static enum st_cluster_status run_initdb(struct st_cluster *c, struct st_problem
     snprintf(program, sizeof(program), "%s/initdb", c->bindir);
     data_new(c, path, sizeof(path));
     log_info("cluster.making", log_str("folder", c->dir), log_str("user", c->user.name), log_str("binaries", c->bindir));
-    pid_t pid = cluster_spawn(c, argv, problem);
+    pid_t pid = cluster_spawn(c, argv, true, problem);
     int pidfd = pid < 0 ? -1 : cluster_pidfd(pid);
     if (pid < 0)
         return ST_CLUSTER_FAILED;
@@ -246,7 +265,7 @@ static bool spawn_postmaster(struct st_cluster *c, struct st_problem *problem)
                           (char[]){"-c"},
                           (char[]){"log_destination=stderr"},
                           NULL};
-    c->pid = cluster_spawn(c, argv, problem);
+    c->pid = cluster_spawn(c, argv, false, problem);
     if (c->pid < 0) {
         c->pid = 0;
         return false;
@@ -345,7 +364,7 @@ static enum st_cluster_status adopt(struct st_cluster *c, struct st_problem *pro
         return ST_CLUSTER_OK;
     c->pid = pid;
     c->child = false;
-    if (!cluster_is_ours(c, pid)) { /* asked after the pidfd was opened: it is about this very process */
+    if (!cluster_works_in(pid, c->data)) { /* asked after the pidfd was opened: it is about this very process */
         close_pidfd(c);
         return ST_CLUSTER_OK;
     }
@@ -367,24 +386,6 @@ static enum st_cluster_status adopt(struct st_cluster *c, struct st_problem *pro
     return ST_CLUSTER_FAILED;
 }
 
-/* No process of a dead postmaster is left; what they would corrupt is theirs until they are gone. */
-static enum st_cluster_status wait_leftovers(struct st_cluster *c, struct st_problem *problem)
-{
-    int64_t begun = st_sync_now();
-
-    for (pid_t pid; (pid = cluster_any_process(c, 0)) != 0;) {
-        if (interrupted(c))
-            return ST_CLUSTER_INTERRUPTED;
-        if (st_sync_now() - begun > LEFTOVER_MS) {
-            st_problem_set(problem, "data folder %s: process %d of an earlier PostgreSQL is still there", c->dir, (int)pid);
-            return ST_CLUSTER_FAILED;
-        }
-        struct timespec pause = {0, 20000000};
-        nanosleep(&pause, NULL);
-    }
-    return cluster_as_user(c, remove_stale, problem) ? ST_CLUSTER_OK : ST_CLUSTER_FAILED;
-}
-
 /* The database `holdfast` is there. */
 static enum st_cluster_status make_database(struct st_cluster *c, struct st_problem *problem)
 {
@@ -404,6 +405,7 @@ static enum st_cluster_status make_database(struct st_cluster *c, struct st_prob
 
 static enum st_cluster_status bring_up(struct st_cluster *c, const char *data_dir, struct st_problem *problem)
 {
+    char half[CLUSTER_PATH + 8];
     enum st_cluster_status status = cluster_folder_open(c, data_dir, problem);
     int major = status == ST_CLUSTER_OK ? data_version(c, problem) : -1;
 
@@ -411,15 +413,19 @@ static enum st_cluster_status bring_up(struct st_cluster *c, const char *data_di
         return status;
     if (major < 0 || !cluster_find_binaries(c, major, problem))
         return ST_CLUSTER_REFUSED;
-    if (!cluster_as_user(c, clear_up, problem))
-        return ST_CLUSTER_REFUSED;
+    data_new(c, half, sizeof(half));
+    status = wait_leftovers(c, half, problem);
+    if (status == ST_CLUSTER_OK && !cluster_as_user(c, clear_up, problem))
+        status = ST_CLUSTER_REFUSED;
+    if (status != ST_CLUSTER_OK)
+        return status;
     if (major == 0)
         status = run_initdb(c, problem);
     else
         status = adopt(c, problem);
     if (status == ST_CLUSTER_OK && c->pidfd < 0) {
-        status = wait_leftovers(c, problem);
-        if (status == ST_CLUSTER_OK && !spawn_postmaster(c, problem))
+        status = wait_leftovers(c, c->data, problem);
+        if (status == ST_CLUSTER_OK && (!cluster_as_user(c, remove_stale, problem) || !spawn_postmaster(c, problem)))
             status = ST_CLUSTER_FAILED;
         if (status == ST_CLUSTER_OK)
             status = wait_serving(c, problem);
@@ -467,7 +473,7 @@ static void on_again(struct io_timer *timer)
 {
     struct st_cluster *c = list_entry(timer, struct st_cluster, again);
     struct st_problem problem;
-    pid_t left = cluster_any_process(c, 0);
+    pid_t left = cluster_any_in(c->data);
 
     if (left) {
         log_warn("cluster.leftover", log_int("pid", left));

@@ -61,17 +61,18 @@ bool cluster_find_binaries(struct st_cluster *c, int major, struct st_problem *p
 /* Runs fn as the user, in a child, and waits: what fn returns, with its problem. */
 bool cluster_as_user(const struct st_cluster *c, bool (*fn)(const struct st_cluster *c, struct st_problem *problem),
                      struct st_problem *problem);
-/* argv runs as the user, output to the log, in its own session, with none of our files. -1: `problem`. Safe with threads. */
-pid_t cluster_spawn(const struct st_cluster *c, char *const *argv, struct st_problem *problem);
+/* argv runs as the user, output to the log, in its own session, with none of our files; `mortal`: it is killed when this thread
+ * ends. -1: `problem`. Safe with threads. */
+pid_t cluster_spawn(const struct st_cluster *c, char *const *argv, bool mortal, struct st_problem *problem);
 /* A pidfd, or -1 (errno). */
 int cluster_pidfd(pid_t pid);
 /* Ends after `ms` or when the process has: true. */
 bool cluster_wait_end(int pidfd, int ms);
 bool cluster_signal(int pidfd, int sig);
-/* The process works in the data folder, so it is of this cluster. */
-bool cluster_is_ours(const struct st_cluster *c, pid_t pid);
-/* A process of this cluster other than `except`, or 0. */
-pid_t cluster_any_process(const struct st_cluster *c, pid_t except);
+/* The process works in this folder; PostgreSQL's all work in their data folder. */
+bool cluster_works_in(pid_t pid, const char *folder);
+/* A process that works in this folder, or 0. */
+pid_t cluster_any_in(const char *folder);
 /* The last line of the log, for problems. */
 void cluster_log_tail(const struct st_cluster *c, char *out, size_t size);
 

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -91,7 +92,7 @@ static char **make_environment(void)
 }
 
 /* In the child: only what is safe after a fork among threads. Returns if it failed. */
-static void run_child(const struct st_cluster *c, char *const *argv, char *const *env)
+static void run_child(const struct st_cluster *c, char *const *argv, char *const *env, pid_t mortal_with)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -107,6 +108,9 @@ static void run_child(const struct st_cluster *c, char *const *argv, char *const
     }
     if (!become(&c->user) || chdir(c->dir) != 0)
         return;
+    /* After the change of user, which clears it. */
+    if (mortal_with && (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != mortal_with))
+        return;
     int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
     int log = open(c->log, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (null < 0 || log < 0 || dup2(null, 0) < 0 || dup2(log, 1) < 0 || dup2(log, 2) < 0)
@@ -114,11 +118,11 @@ static void run_child(const struct st_cluster *c, char *const *argv, char *const
     execve(argv[0], argv, env);
 }
 
-pid_t cluster_spawn(const struct st_cluster *c, char *const *argv, struct st_problem *problem)
+pid_t cluster_spawn(const struct st_cluster *c, char *const *argv, bool mortal, struct st_problem *problem)
 {
     int fds[2] = {-1, -1}, error = 0;
     char **env = make_environment();
-    pid_t pid = -1;
+    pid_t pid = -1, mortal_with = mortal ? getpid() : 0;
 
     if (!env || pipe2(fds, O_CLOEXEC) != 0) {
         st_problem_set(problem, "cannot start %s: %s", argv[0], strerror(errno));
@@ -127,7 +131,7 @@ pid_t cluster_spawn(const struct st_cluster *c, char *const *argv, struct st_pro
     }
     pid = fork();
     if (pid == 0) {
-        run_child(c, argv, env);
+        run_child(c, argv, env, mortal_with);
         error = errno;
         ssize_t n = write(fds[1], &error, sizeof(error));
         _exit(n == sizeof(error) ? 127 : 126);
@@ -163,7 +167,7 @@ bool cluster_signal(int pidfd, int sig)
     return syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0) == 0;
 }
 
-bool cluster_is_ours(const struct st_cluster *c, pid_t pid)
+bool cluster_works_in(pid_t pid, const char *folder)
 {
     char link[64], cwd[PATH_MAX];
 
@@ -172,17 +176,17 @@ bool cluster_is_ours(const struct st_cluster *c, pid_t pid)
     if (n < 0)
         return false;
     cwd[n] = '\0';
-    return strcmp(cwd, c->data) == 0;
+    return strcmp(cwd, folder) == 0;
 }
 
-pid_t cluster_any_process(const struct st_cluster *c, pid_t except)
+pid_t cluster_any_in(const char *folder)
 {
     pid_t found = 0;
     DIR *proc = opendir("/proc");
 
     for (struct dirent *entry; proc && !found && (entry = readdir(proc));) {
         pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? (pid_t)atoi(entry->d_name) : 0;
-        if (pid > 0 && pid != except && cluster_is_ours(c, pid))
+        if (pid > 0 && cluster_works_in(pid, folder))
             found = pid;
     }
     if (proc)
