@@ -3,7 +3,8 @@
  *
  * All that belongs to a call (its request as unpacked, its response as packed) comes from its arena and goes with it. The
  * budget bounds what one call can make the process use: beyond it, and when memory is out, hp_alloc returns NULL, which
- * protobuf-c takes as a failed unpack. One thread at a time.
+ * protobuf-c takes as a failed unpack. The process gives at most a third more than what is handed out, and one block of
+ * 64 KiB. One thread at a time.
  */
 #ifndef HOLDFAST_PROTO_ARENA_H
 #define HOLDFAST_PROTO_ARENA_H

@@ -46,8 +46,8 @@ bool hp_wire_check_within(const struct hp_wire_limits *limits, const ProtobufCMe
                           struct hp_status *status) __attribute__((warn_unused_result));
 
 /* Checks, then unpacks into the arena. NULL: `status` tells why (INVALID_ARGUMENT; or LIMIT if the arena's budget is
- * spent; or QUEUE_FULL if the process is out of memory). What has passed needs at most its own length and 400 bytes an
- * element of the arena. */
+ * spent; or QUEUE_FULL if the process is out of memory). What has passed needs at most its own
+ * length of the arena, and for each element 200 bytes and the size of the largest message struct in it. */
 ProtobufCMessage *hp_unpack(struct hp_arena *arena, const ProtobufCMessageDescriptor *type, const void *data, size_t len,
                             struct hp_status *status) __attribute__((warn_unused_result));
 /* The same within other limits. */
