@@ -1,0 +1,76 @@
+/*
+ * args.h - the command line, taken apart: flags by one table, words, and what stands behind `--`.
+ *
+ * Flags may stand before or after the command word; `--flag value` and `--flag=value` mean the same; the last of one flag
+ * counts. `--` ends the flags: what follows is taken as words, or, for a command that runs another, as its command line.
+ * Everything borrows from argv. No I/O.
+ */
+#ifndef HOLDFAST_CLI_ARGS_H
+#define HOLDFAST_CLI_ARGS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/c/err.h"
+
+/* name, kind, what stands for its value, what it does */
+#define CLI_FLAGS(X)                                                                                                               \
+    X(SERVER, "server", TEXT, "URL,…", "where the server listens (HOLDFAST_SERVER; tcp://127.0.0.1:7420)")                         \
+    X(NAMESPACE, "namespace", TEXT, "N", "the namespace (HOLDFAST_NAMESPACE; default)")                                            \
+    X(KEY, "key", TEXT, "K", "the API key (HOLDFAST_KEY)")                                                                         \
+    X(TIMEOUT, "timeout", DURATION, "D", "how long a call may take with its retries (30s)")                                        \
+    X(JSON, "json", SWITCH, NULL, "print the response as proto3 JSON, errors as google.rpc.Status JSON")                           \
+    X(HELP, "help", SWITCH, NULL, "print help")                                                                                    \
+    X(VERSION, "version", SWITCH, NULL, "print the version")                                                                       \
+    X(TASK, "task", TEXT, "T", "what the lease is for (the resource's name)")                                                      \
+    X(HOLDER, "holder", TEXT, "H", "who holds it (host:pid:random)")                                                               \
+    X(TTL, "ttl", DURATION, "D", "how long the lease lasts unless renewed (30s)")                                                  \
+    X(WAIT, "wait", DURATION, "D", "how long to wait for a resource that is held (0s: try once)")                                  \
+    X(REQUEST_ID, "request-id", TEXT, "ID", "names this acquire, so that it can be repeated")                                      \
+    X(EXPECTED_VERSION, "expected-version", NUMBER, "N", "the version the value must have now; 0: it must not exist")              \
+    X(WRITE_SEQ, "write-seq", NUMBER, "N", "numbers the writes of one token, so that a write can be repeated")                     \
+    X(FILE, "file", TEXT, "F", "take the value from this file")                                                                    \
+    X(PREFIX, "prefix", TEXT, "P", "only resources whose name begins so")                                                          \
+    X(TOKEN, "token", NUMBER, "N", "the token of the lease that was seen")                                                         \
+    X(REASON, "reason", TEXT, "TEXT", "why, for the audit")
+
+enum cli_flag {
+#define X(id, name, kind, value, help) CLI_##id,
+    CLI_FLAGS(X)
+#undef X
+        CLI_FLAG_COUNT
+};
+
+/* A set of flags. */
+#define CLI_BIT(flag) (1u << (flag))
+/* The flags that every command takes. */
+enum {
+    CLI_GLOBAL = 1u << CLI_SERVER | 1u << CLI_NAMESPACE | 1u << CLI_KEY | 1u << CLI_TIMEOUT | 1u << CLI_JSON | 1u << CLI_HELP |
+                 1u << CLI_VERSION
+};
+
+struct cli_args {
+    unsigned given;                   /* the flags that were given */
+    const char *text[CLI_FLAG_COUNT]; /* their values as typed */
+    int64_t number[CLI_FLAG_COUNT];   /* of DURATION (milliseconds) and NUMBER */
+    size_t n_words;                   /* words, the command word first */
+    char **words;                     /* NULL-terminated */
+    size_t n_behind;                  /* of `words`, how many stood behind `--` */
+    bool dashes;                      /* `--` was there */
+};
+
+/* Takes argv[1..] apart into `args`; argv is reordered in place. False: `status` is INVALID_ARGUMENT and names the flag; then
+ * `args` still tells whether --json was given. */
+bool cli_args_parse(struct cli_args *args, int argc, char **argv, struct hp_status *status) __attribute__((warn_unused_result));
+
+/* True if only flags of `allowed` were given. Otherwise `status` names the first other one. */
+bool cli_args_allow(const struct cli_args *args, unsigned allowed, const char *command, struct hp_status *status)
+    __attribute__((warn_unused_result));
+
+/* "--ttl D" with what it does, for help. */
+const char *cli_flag_name(enum cli_flag flag);
+const char *cli_flag_value(enum cli_flag flag); /* NULL: a switch */
+const char *cli_flag_help(enum cli_flag flag);
+
+#endif

@@ -1,0 +1,75 @@
+/*
+ * cli.c - what the commands share: words and flags, the client, calls.
+ */
+#include "client/cli/cli.h"
+
+#include <stdlib.h>
+
+#include "client/cli/values.h"
+
+const char *cli_word(const struct cli *cli, size_t index)
+{
+    return cli->args.words[1 + index];
+}
+
+bool cli_given(const struct cli *cli, enum cli_flag flag)
+{
+    return cli->args.given & CLI_BIT(flag);
+}
+
+const char *cli_text(const struct cli *cli, enum cli_flag flag)
+{
+    return cli->args.text[flag];
+}
+
+int64_t cli_number(const struct cli *cli, enum cli_flag flag, int64_t otherwise)
+{
+    return cli_given(cli, flag) ? cli->args.number[flag] : otherwise;
+}
+
+bool cli_token(struct cli *cli, size_t index, int64_t *token)
+{
+    const char *wrong = cli_parse_number(cli_word(cli, index), token);
+
+    if (wrong)
+        cli_usage_error(cli, "TOKEN %s: %s", cli_word(cli, index), wrong);
+    return !wrong;
+}
+
+static int print_hf_error(const struct cli *cli, const hf_error *error)
+{
+    struct hp_status status;
+    enum hp_reason reason = hp_reason_by_name(error->reason);
+
+    if (reason == HP_R_UNSPECIFIED)
+        reason = error->result == HF_INVALID ? HP_R_MALFORMED : HP_R_INTERNAL;
+    hp_status_set(&status, reason, "%s", error->message);
+    return cli_error(cli, &status);
+}
+
+int cli_client(struct cli *cli)
+{
+    hf_client_options options = {
+        .servers = cli->servers, .name_space = cli->name_space, .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0)};
+    hf_error error;
+
+    if (cli->client)
+        return CLI_OK;
+    if (cli_given(cli, CLI_TIMEOUT) && options.timeout_ms == 0)
+        return cli_usage_error(cli, "--timeout %s: a call needs some time", cli_text(cli, CLI_TIMEOUT));
+    if (hf_client_new(&options, &cli->client, &error) == HF_OK)
+        return CLI_OK;
+    return print_hf_error(cli, &error);
+}
+
+int cli_call(struct cli *cli, struct hfi_call *call)
+{
+    int failed = cli_client(cli);
+
+    if (failed)
+        return failed;
+    if (hfi_call(cli->client, call) == HF_OK)
+        return CLI_OK;
+    int status = cli_error(cli, &call->status);
+    return call->unreachable ? CLI_UNREACHABLE : status;
+}

@@ -1,0 +1,346 @@
+/*
+ * cmd_lease.c - acquire, renew, release, leases, lease, break.
+ */
+#include "client/cli/cli.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/cli/items.h"
+#include "client/cli/wait.h"
+#include "holdfast/v1/lease.pb-c.h"
+
+static const char *loss_name(int reason)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(&holdfast__v1__lost__reason__descriptor, reason);
+
+    return value ? value->name : "UNSPECIFIED";
+}
+
+/* ---- acquire ---- */
+
+static int print_held(const struct cli *cli, const Holdfast__V1__Held *held)
+{
+    if (held->guarded)
+        return cli_refused(cli, "HELD", "%s is locked by another transaction", held->resource);
+    if (!*held->holder)
+        return cli_refused(cli, "HELD", "%s is free, but cannot be had for another %s (newest token %" PRId64 ")", held->resource,
+                           cli_ms(held->remaining_ms), held->token);
+    return cli_refused(cli, "HELD", "%s is held by %s for %s (token %" PRId64 ", %s left)", held->resource, held->holder,
+                       held->task, held->token, cli_ms(held->remaining_ms));
+}
+
+static int print_acquired(const struct cli *cli, const Holdfast__V1__AcquireResponse *response)
+{
+    if (cli->json)
+        cli_print_json(response);
+    switch (response->outcome_case) {
+    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED: {
+        struct cli_table table = {.columns = 3};
+        if (cli->json)
+            return CLI_OK;
+        cli_row(&table, "RESOURCE", "TOKEN", "TTL");
+        for (size_t i = 0; i < response->granted->n_grants; i++)
+            cli_row(&table, response->granted->grants[i]->resource, cli_int(response->granted->grants[i]->token),
+                    cli_ms(response->granted->ttl_ms));
+        cli_table_print(&table);
+        return CLI_OK;
+    }
+    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD:
+        return print_held(cli, response->held);
+    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED:
+        return cli_refused(cli, "ENDED", "this request id was granted token %" PRId64 ", and that lease is over",
+                           response->ended->token);
+    default:
+        return cli_bad_answer(cli);
+    }
+}
+
+/* Asks again, with the same request_id, while the answer is `held` and the wait isn't over. */
+static int acquire_waiting(struct cli *cli, struct hfi_call *call)
+{
+    struct wait wait;
+
+    wait_begin(&wait, cli_number(cli, CLI_WAIT, 0));
+    for (;;) {
+        int failed = cli_call(cli, call);
+        if (failed)
+            return failed;
+        const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)call->response;
+        int64_t pause_ms = wait_pause_ms(&wait);
+        if (response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD || pause_ms < 0)
+            return print_acquired(cli, response);
+        hfi_call_release(call);
+        usleep((useconds_t)pause_ms * 1000);
+    }
+}
+
+int cli_acquire(struct cli *cli)
+{
+    Holdfast__V1__AcquireRequest request = HOLDFAST__V1__ACQUIRE_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_ACQUIRE,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__acquire_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+    char id[HFI_ID_SIZE];
+
+    int failed = cli_client(cli);
+    if (failed)
+        return failed;
+    hfi_new_id(cli->client, id);
+    request.namespace_ = (char *)cli->name_space;
+    request.n_resources = cli->args.n_words - 1;
+    request.resources = cli->args.words + 1;
+    request.task = (char *)(cli_given(cli, CLI_TASK) ? cli_text(cli, CLI_TASK) : "");
+    request.holder = (char *)(cli_given(cli, CLI_HOLDER) ? cli_text(cli, CLI_HOLDER) : hf_client_holder(cli->client));
+    request.ttl_ms = cli_number(cli, CLI_TTL, HF_DEFAULT_TTL_MS);
+    request.request_id = (char *)(cli_given(cli, CLI_REQUEST_ID) ? cli_text(cli, CLI_REQUEST_ID) : id);
+    if (request.n_resources > 1 && cli_number(cli, CLI_WAIT, 0) > 0)
+        return cli_usage_error(cli, "--wait: several resources cannot be waited for");
+    int result = acquire_waiting(cli, &call);
+    hfi_call_release(&call);
+    return result;
+}
+
+/* ---- renew, release ---- */
+
+int cli_renew(struct cli *cli)
+{
+    struct item_call it;
+    Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_RENEW,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__renew_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+
+    if (!item_of_words(cli, &it))
+        return CLI_USAGE;
+    request.namespace_ = (char *)cli->name_space;
+    request.n_items = 1;
+    request.items = it.items;
+    request.ttl_ms = cli_number(cli, CLI_TTL, HF_DEFAULT_TTL_MS);
+    int result = cli_call(cli, &call);
+    if (result)
+        goto out;
+    const Holdfast__V1__RenewResponse *response = (const Holdfast__V1__RenewResponse *)call.response;
+    const Holdfast__V1__RenewResult *item = response->n_items == 1 ? response->items[0] : NULL;
+    if (cli->json)
+        cli_print_json(response);
+    if (item && item->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_RENEWED) {
+        struct cli_table table = {.columns = 3};
+        cli_row(&table, "RESOURCE", "TOKEN", "TTL");
+        cli_row(&table, it.item.resource, cli_int(it.item.token), cli_ms(item->renewed->ttl_ms));
+        cli_table_show(cli, &table);
+    } else if (item && item->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_LOST) {
+        result = cli_refused(cli, loss_name((int)item->lost->reason), "the lease of %s under token %" PRId64 " is lost",
+                             it.item.resource, it.item.token);
+    } else if (item && item->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_ERROR) {
+        result = cli_item_error(cli, item->error);
+    } else {
+        result = cli_bad_answer(cli);
+    }
+out:
+    hfi_call_release(&call);
+    return result;
+}
+
+int cli_release(struct cli *cli)
+{
+    struct item_call it;
+    Holdfast__V1__ReleaseRequest request = HOLDFAST__V1__RELEASE_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_RELEASE,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__release_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+
+    if (!item_of_words(cli, &it))
+        return CLI_USAGE;
+    request.namespace_ = (char *)cli->name_space;
+    request.n_items = 1;
+    request.items = it.items;
+    int result = cli_call(cli, &call);
+    if (result)
+        goto out;
+    const Holdfast__V1__ReleaseResponse *response = (const Holdfast__V1__ReleaseResponse *)call.response;
+    if (cli->json)
+        cli_print_json(response);
+    if (response->n_items != 1) {
+        result = cli_bad_answer(cli);
+    } else if (response->items[0]->error) {
+        result = cli_item_error(cli, response->items[0]->error);
+    } else if (!response->items[0]->was_held) {
+        result = cli_refused(cli, "NOT_HELD", "token %" PRId64 " holds no live lease of %s", it.item.token, it.item.resource);
+    } else {
+        struct cli_table table = {.columns = 3};
+        cli_row(&table, "RESOURCE", "TOKEN", "STATE");
+        cli_row(&table, it.item.resource, cli_int(it.item.token), "RELEASED");
+        cli_table_show(cli, &table);
+    }
+out:
+    hfi_call_release(&call);
+    return result;
+}
+
+/* ---- leases, lease ---- */
+
+static const char *state_name(int state)
+{
+    const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(&holdfast__v1__lease__state__descriptor, state);
+
+    return value ? value->name : "UNSPECIFIED";
+}
+
+static void *lease_page(const struct cli *cli, void *request_, const char *page_token)
+{
+    Holdfast__V1__ListLeasesRequest *request = request_;
+
+    holdfast__v1__list_leases_request__init(request);
+    request->namespace_ = (char *)cli->name_space;
+    request->prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
+    request->holder = (char *)(cli_given(cli, CLI_HOLDER) ? cli_text(cli, CLI_HOLDER) : "");
+    request->page_size = 1000;
+    request->page_token = (char *)page_token;
+    return request;
+}
+
+static const char *lease_items(const void *response_, void ***items, size_t *n)
+{
+    const Holdfast__V1__ListLeasesResponse *response = response_;
+
+    *items = (void **)response->leases;
+    *n = response->n_leases;
+    return response->next_page_token;
+}
+
+int cli_leases(struct cli *cli)
+{
+    Holdfast__V1__ListLeasesRequest request;
+    Holdfast__V1__ListLeasesResponse all = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
+    struct pages pages = {.method = HFI_LIST_LEASES,
+                          .response_type = &holdfast__v1__list_leases_response__descriptor,
+                          .request = &request,
+                          .fill = lease_page,
+                          .items_of = lease_items};
+    struct cli_table table = {.columns = 5};
+
+    int result = pages_fetch(cli, &pages);
+    if (!result && cli->json) {
+        all.n_leases = pages.n;
+        all.leases = (Holdfast__V1__Lease **)pages.items;
+        cli_print_json(&all);
+    } else if (!result) {
+        cli_row(&table, "RESOURCE", "TOKEN", "LEFT", "TASK", "HOLDER");
+        for (size_t i = 0; i < pages.n; i++) {
+            const Holdfast__V1__Lease *lease = pages.items[i];
+            cli_row(&table, lease->resource, cli_int(lease->token), cli_ms(lease->remaining_ms), lease->task, lease->holder);
+        }
+        cli_table_print(&table);
+    }
+    pages_release(&pages);
+    return result;
+}
+
+static void print_lease(const Holdfast__V1__Lease *lease)
+{
+    struct cli_table table = {.columns = 2};
+    char when[40] = "";
+    time_t seconds = (time_t)(lease->granted_unix_ms / 1000);
+    struct tm tm;
+
+    if (gmtime_r(&seconds, &tm))
+        strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &tm);
+    cli_row(&table, "RESOURCE", lease->resource);
+    cli_row(&table, "STATE", state_name((int)lease->state));
+    cli_row(&table, "TOKEN", cli_int(lease->token));
+    cli_row(&table, "FENCE", cli_int(lease->fence));
+    cli_row(&table, "LEFT", cli_ms(lease->remaining_ms));
+    cli_row(&table, "TASK", lease->task);
+    cli_row(&table, "HOLDER", lease->holder);
+    cli_row(&table, "GRANTED", when);
+    cli_row(&table, "REQUEST", lease->request_id);
+    for (size_t i = 0; i < lease->n_labels; i++) {
+        char label[600];
+        snprintf(label, sizeof(label), "%s=%s", lease->labels[i]->key, lease->labels[i]->value);
+        cli_row(&table, "LABEL", label);
+    }
+    cli_table_print(&table);
+}
+
+int cli_lease(struct cli *cli)
+{
+    Holdfast__V1__GetLeaseRequest request = HOLDFAST__V1__GET_LEASE_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_GET_LEASE,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__get_lease_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)cli_word(cli, 0);
+    int result = cli_call(cli, &call);
+    if (!result) {
+        const Holdfast__V1__GetLeaseResponse *response = (const Holdfast__V1__GetLeaseResponse *)call.response;
+        if (cli->json)
+            cli_print_json(response);
+        else if (response->lease)
+            print_lease(response->lease);
+        else
+            result = cli_bad_answer(cli);
+    }
+    hfi_call_release(&call);
+    return result;
+}
+
+/* ---- break ---- */
+
+static int print_broken(const struct cli *cli, const Holdfast__V1__BreakResponse *response, const char *resource)
+{
+    struct cli_table table = {.columns = 3};
+
+    if (cli->json)
+        cli_print_json(response);
+    switch (response->outcome_case) {
+    case HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_BROKEN:
+        cli_row(&table, "RESOURCE", "STATE", "FENCE");
+        cli_row(&table, resource, "BROKEN", cli_int(response->broken->fence));
+        cli_table_show(cli, &table);
+        return CLI_OK;
+    case HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_CHANGED:
+        return cli_refused(cli, "CHANGED", "that lease of %s had ended before; the newest token is %" PRId64 ", %s", resource,
+                           response->changed->token, response->changed->live ? "and it is held" : "and nobody holds it");
+    case HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_BLOCKED:
+        return cli_refused(cli, "BLOCKED", "a transaction of PostgreSQL's backend %d holds %s; nothing was changed",
+                           (int)response->blocked->pid, resource);
+    default:
+        return cli_bad_answer(cli);
+    }
+}
+
+int cli_break(struct cli *cli)
+{
+    Holdfast__V1__BreakRequest request = HOLDFAST__V1__BREAK_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_BREAK,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__break_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+    char host[128] = "", actor[200];
+
+    if (!cli_given(cli, CLI_TOKEN) || !cli_given(cli, CLI_REASON))
+        return cli_usage_error(cli, "break needs --token N (of the lease that was seen) and --reason TEXT (for the audit)");
+    gethostname(host, sizeof(host) - 1);
+    const char *user = getenv("USER");
+    snprintf(actor, sizeof(actor), "%.60s@%s", user && *user ? user : "unknown", *host ? host : "localhost");
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)cli_word(cli, 0);
+    request.token_seen = cli_number(cli, CLI_TOKEN, 0);
+    request.actor = actor;
+    request.reason = (char *)cli_text(cli, CLI_REASON);
+    int result = cli_call(cli, &call);
+    if (!result)
+        result = print_broken(cli, (const Holdfast__V1__BreakResponse *)call.response, request.resource);
+    hfi_call_release(&call);
+    return result;
+}

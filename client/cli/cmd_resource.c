@@ -1,0 +1,271 @@
+/*
+ * cmd_resource.c - check, write, read, delete, resources.
+ */
+#include "client/cli/cli.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/cli/items.h"
+#include "holdfast/v1/resource.pb-c.h"
+
+/* ---- check ---- */
+
+static int print_verdict(const struct cli *cli, const Holdfast__V1__CheckResult *item, const struct item_call *it)
+{
+    struct cli_table table = {.columns = 5};
+    bool stale = false;
+    int64_t fence = it->item.token;
+    const char *left = "", *verdict = "CURRENT";
+
+    switch (item->outcome_case) {
+    case HOLDFAST__V1__CHECK_RESULT__OUTCOME_CURRENT:
+        left = cli_ms(item->current->remaining_ms);
+        break;
+    case HOLDFAST__V1__CHECK_RESULT__OUTCOME_STALE:
+        stale = true;
+        verdict = "STALE";
+        fence = item->stale->fence;
+        break;
+    case HOLDFAST__V1__CHECK_RESULT__OUTCOME_NOT_HELD:
+        verdict = "NOT_HELD";
+        fence = item->not_held->fence;
+        break;
+    case HOLDFAST__V1__CHECK_RESULT__OUTCOME_ERROR:
+        return cli_item_error(cli, item->error);
+    default:
+        return cli_bad_answer(cli);
+    }
+    cli_row(&table, "RESOURCE", "TOKEN", "VERDICT", "FENCE", "LEFT");
+    cli_row(&table, it->item.resource, cli_int(it->item.token), verdict, cli_int(fence), left);
+    cli_table_show(cli, &table);
+    if (*left)
+        return CLI_OK;
+    return cli_refused(cli, stale ? "STALE_TOKEN" : "NOT_HELD", "token %" PRId64 " of %s %s; the newest one is %" PRId64,
+                       it->item.token, it->item.resource, stale ? "is old" : "has no live lease", fence);
+}
+
+int cli_check(struct cli *cli)
+{
+    struct item_call it;
+    Holdfast__V1__CheckRequest request = HOLDFAST__V1__CHECK_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_CHECK,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__check_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+
+    if (!item_of_words(cli, &it))
+        return CLI_USAGE;
+    request.namespace_ = (char *)cli->name_space;
+    request.n_items = 1;
+    request.items = it.items;
+    int result = cli_call(cli, &call);
+    if (!result) {
+        const Holdfast__V1__CheckResponse *response = (const Holdfast__V1__CheckResponse *)call.response;
+        if (cli->json)
+            cli_print_json(response);
+        result = response->n_items == 1 ? print_verdict(cli, response->items[0], &it) : cli_bad_answer(cli);
+    }
+    hfi_call_release(&call);
+    return result;
+}
+
+/* ---- write, delete ---- */
+
+/* Reads all of it, up to one byte more than a value may have. False: errno tells why. */
+static bool read_all(FILE *file, ProtobufCBinaryData *value)
+{
+    value->data = malloc(HF_VALUE_MAX + 1);
+    if (!value->data)
+        return false;
+    errno = 0;
+    value->len = fread(value->data, 1, HF_VALUE_MAX + 1, file);
+    return !ferror(file);
+}
+
+/* Takes the value from the third word, standard input or a file, into memory of its own. */
+static int take_value(struct cli *cli, ProtobufCBinaryData *value)
+{
+    const char *word = cli_word(cli, 2), *path = cli_text(cli, CLI_FILE);
+    struct hp_status status;
+    bool taken;
+
+    if (!word == !path)
+        return cli_usage_error(cli, "write needs one of VALUE, - (standard input) and --file F");
+    if (path) {
+        FILE *file = fopen(path, "rbe");
+        taken = file && read_all(file, value);
+        int error = errno;
+        if (file)
+            fclose(file);
+        errno = error;
+    } else if (!strcmp(word, "-")) {
+        taken = read_all(stdin, value);
+    } else {
+        value->len = strlen(word);
+        value->data = (uint8_t *)strdup(word);
+        taken = value->data;
+    }
+    if (!taken)
+        return cli_usage_error(cli, "cannot read %s: %s", path ? path : "standard input", strerror(errno));
+    if (value->len <= HF_VALUE_MAX)
+        return CLI_OK;
+    hp_status_bad_field(&status, HP_R_LIMIT, "value", "", 0, "at most 1048576 bytes");
+    return cli_error(cli, &status);
+}
+
+static void show_version(const struct cli *cli, int64_t version, int64_t fence, bool replayed)
+{
+    struct cli_table table = {.columns = 4};
+
+    cli_row(&table, "RESOURCE", "VERSION", "FENCE", "REPLAYED");
+    cli_row(&table, cli_word(cli, 0), cli_int(version), cli_int(fence), replayed ? "yes" : "no");
+    cli_table_show(cli, &table);
+}
+
+/* A write without write_seq cannot be told from its repeat, unless the version tells. */
+static enum hfi_retry retry_of(const struct cli *cli)
+{
+    return cli_number(cli, CLI_WRITE_SEQ, 0) ? HFI_RETRY_HARMLESS : HFI_RETRY_UNAPPLIED;
+}
+
+int cli_write(struct cli *cli)
+{
+    Holdfast__V1__WriteRequest request = HOLDFAST__V1__WRITE_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_WRITE,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__write_response__descriptor,
+                            .retry = retry_of(cli)};
+    int result = CLI_USAGE;
+
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)cli_word(cli, 0);
+    request.write_seq = cli_number(cli, CLI_WRITE_SEQ, 0);
+    if (cli_given(cli, CLI_EXPECTED_VERSION)) {
+        request.expected_case = HOLDFAST__V1__WRITE_REQUEST__EXPECTED_EXPECTED_VERSION;
+        request.expected_version = cli_number(cli, CLI_EXPECTED_VERSION, 0);
+    }
+    if (!cli_token(cli, 1, &request.token))
+        goto out;
+    result = take_value(cli, &request.value);
+    if (!result)
+        result = cli_call(cli, &call);
+    if (!result) {
+        const Holdfast__V1__WriteResponse *response = (const Holdfast__V1__WriteResponse *)call.response;
+        if (cli->json)
+            cli_print_json(response);
+        show_version(cli, response->version, response->fence, response->replayed);
+    }
+out:
+    free(request.value.data);
+    hfi_call_release(&call);
+    return result;
+}
+
+int cli_delete(struct cli *cli)
+{
+    Holdfast__V1__DeleteRequest request = HOLDFAST__V1__DELETE_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_DELETE,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__delete_response__descriptor,
+                            .retry = retry_of(cli)};
+
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)cli_word(cli, 0);
+    request.write_seq = cli_number(cli, CLI_WRITE_SEQ, 0);
+    if (cli_given(cli, CLI_EXPECTED_VERSION)) {
+        request.expected_case = HOLDFAST__V1__DELETE_REQUEST__EXPECTED_EXPECTED_VERSION;
+        request.expected_version = cli_number(cli, CLI_EXPECTED_VERSION, 0);
+    }
+    if (!cli_token(cli, 1, &request.token))
+        return CLI_USAGE;
+    int result = cli_call(cli, &call);
+    if (!result) {
+        const Holdfast__V1__DeleteResponse *response = (const Holdfast__V1__DeleteResponse *)call.response;
+        if (cli->json)
+            cli_print_json(response);
+        show_version(cli, response->version, response->fence, response->replayed);
+    }
+    hfi_call_release(&call);
+    return result;
+}
+
+/* ---- read, resources ---- */
+
+int cli_read(struct cli *cli)
+{
+    Holdfast__V1__ReadRequest request = HOLDFAST__V1__READ_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_READ,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__read_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS,
+                            .reply_max = HF_VALUE_MAX + 4096};
+
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)cli_word(cli, 0);
+    int result = cli_call(cli, &call);
+    if (!result) {
+        const Holdfast__V1__ReadResponse *response = (const Holdfast__V1__ReadResponse *)call.response;
+        if (cli->json)
+            cli_print_json(response);
+        else
+            fwrite(response->value.data, 1, response->value.len, stdout);
+        if (!response->exists)
+            result = cli_refused(cli, "NO_VALUE", "%s has no value (version %" PRId64 ")", request.resource, response->version);
+    }
+    hfi_call_release(&call);
+    return result;
+}
+
+static void *resource_page(const struct cli *cli, void *request_, const char *page_token)
+{
+    Holdfast__V1__ListResourcesRequest *request = request_;
+
+    holdfast__v1__list_resources_request__init(request);
+    request->namespace_ = (char *)cli->name_space;
+    request->prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
+    request->page_size = 1000;
+    request->page_token = (char *)page_token;
+    return request;
+}
+
+static const char *resource_items(const void *response_, void ***items, size_t *n)
+{
+    const Holdfast__V1__ListResourcesResponse *response = response_;
+
+    *items = (void **)response->resources;
+    *n = response->n_resources;
+    return response->next_page_token;
+}
+
+int cli_resources(struct cli *cli)
+{
+    Holdfast__V1__ListResourcesRequest request;
+    Holdfast__V1__ListResourcesResponse all = HOLDFAST__V1__LIST_RESOURCES_RESPONSE__INIT;
+    struct pages pages = {.method = HFI_LIST_RESOURCES,
+                          .response_type = &holdfast__v1__list_resources_response__descriptor,
+                          .request = &request,
+                          .fill = resource_page,
+                          .items_of = resource_items};
+    struct cli_table table = {.columns = 5};
+
+    int result = pages_fetch(cli, &pages);
+    if (!result && cli->json) {
+        all.n_resources = pages.n;
+        all.resources = (Holdfast__V1__Resource **)pages.items;
+        cli_print_json(&all);
+    } else if (!result) {
+        cli_row(&table, "RESOURCE", "FENCE", "LEASED", "VERSION", "BYTES");
+        for (size_t i = 0; i < pages.n; i++) {
+            const Holdfast__V1__Resource *resource = pages.items[i];
+            cli_row(&table, resource->resource, cli_int(resource->fence), resource->leased ? "yes" : "no",
+                    cli_int(resource->version), resource->exists ? cli_int(resource->value_bytes) : "-");
+        }
+        cli_table_print(&table);
+    }
+    pages_release(&pages);
+    return result;
+}

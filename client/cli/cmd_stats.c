@@ -1,0 +1,92 @@
+/*
+ * cmd_stats.c - stats.
+ */
+#include "client/cli/cli.h"
+
+#include <stdio.h>
+
+#include "holdfast/v1/admin.pb-c.h"
+
+static void print_server(const Holdfast__V1__StatsResponse *stats)
+{
+    struct cli_table table = {.columns = 2};
+
+    cli_row(&table, "VERSION", stats->version);
+    cli_row(&table, "SCHEMA", cli_int(stats->schema_version));
+    cli_row(&table, "UPTIME", cli_ms(stats->uptime_ms));
+    cli_row(&table, "STATE", stats->draining ? "draining" : "serving");
+    cli_row(&table, "LEASES", cli_int(stats->leases_live));
+    cli_row(&table, "RESOURCES", cli_int(stats->resources));
+    cli_row(&table, "CALLS IN FLIGHT", cli_int(stats->calls_in_flight));
+    cli_row(&table, "ITEMS QUEUED", cli_int(stats->items_queued));
+    cli_row(&table, "CONNECTIONS", cli_int(stats->connections));
+    cli_row(&table, "  WANTED", cli_int(stats->connections_wanted));
+    cli_table_print(&table);
+}
+
+static void print_methods(const Holdfast__V1__StatsResponse *stats)
+{
+    struct cli_table table = {.columns = 4};
+
+    cli_row(&table, "METHOD", "CALLS", "OK", "ERRORS");
+    for (size_t i = 0; i < stats->n_methods; i++) {
+        const Holdfast__V1__MethodStats *method = stats->methods[i];
+        char errors[256] = "";
+        size_t used = 0;
+        for (size_t j = 0; j < method->n_errors && used < sizeof(errors) - 1; j++)
+            used += (size_t)snprintf(errors + used, sizeof(errors) - used, "%s%s %s", j ? ", " : "", method->errors[j]->reason,
+                                     cli_int(method->errors[j]->count));
+        cli_row(&table, method->method, cli_int(method->calls), cli_int(method->ok), errors);
+    }
+    putchar('\n');
+    cli_table_print(&table);
+}
+
+static void print_batches(const Holdfast__V1__StatsResponse *stats)
+{
+    struct cli_table table = {.columns = 6};
+
+    cli_row(&table, "BATCHES OF", "BATCHES", "ITEMS", "SPLITS", "RETRIES", "BUSY");
+    for (size_t i = 0; i < stats->n_batches; i++) {
+        const Holdfast__V1__BatchStats *batch = stats->batches[i];
+        cli_row(&table, batch->kind, cli_int(batch->batches), cli_int(batch->items), cli_int(batch->splits),
+                cli_int(batch->retries), cli_int(batch->busy));
+    }
+    putchar('\n');
+    cli_table_print(&table);
+}
+
+static void print_outcomes(const Holdfast__V1__StatsResponse *stats)
+{
+    struct cli_table table = {.columns = 2};
+
+    cli_row(&table, "OUTCOME", "COUNT");
+    for (size_t i = 0; i < stats->n_outcomes; i++)
+        cli_row(&table, stats->outcomes[i]->name, cli_int(stats->outcomes[i]->count));
+    putchar('\n');
+    cli_table_print(&table);
+}
+
+int cli_stats(struct cli *cli)
+{
+    Holdfast__V1__StatsRequest request = HOLDFAST__V1__STATS_REQUEST__INIT;
+    struct hfi_call call = {.method = HFI_STATS,
+                            .request = &request.base,
+                            .response_type = &holdfast__v1__stats_response__descriptor,
+                            .retry = HFI_RETRY_HARMLESS};
+    int result = cli_call(cli, &call);
+
+    if (!result) {
+        const Holdfast__V1__StatsResponse *stats = (const Holdfast__V1__StatsResponse *)call.response;
+        if (cli->json) {
+            cli_print_json(stats);
+        } else {
+            print_server(stats);
+            print_methods(stats);
+            print_batches(stats);
+            print_outcomes(stats);
+        }
+    }
+    hfi_call_release(&call);
+    return result;
+}

@@ -1,0 +1,169 @@
+/*
+ * commands.c - the table of commands, help by it, and the dispatch.
+ */
+#include "client/cli/commands.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BIT(flag) CLI_BIT(CLI_##flag)
+
+enum { ANY = 1 << 20 };
+
+static int help(struct cli *cli);
+
+const struct cli_command cli_commands[] = {
+    {"acquire", "RESOURCE… [--task T] [--holder H] [--ttl D] [--wait D] [--request-id ID]",
+     "take the lease of a resource, or of up to 16, all or none", BIT(TASK) | BIT(HOLDER) | BIT(TTL) | BIT(WAIT) | BIT(REQUEST_ID),
+     1, ANY, cli_acquire},
+    {"renew", "RESOURCE TOKEN [--ttl D]", "prolong a lease that still lives", BIT(TTL), 2, 2, cli_renew},
+    {"release", "RESOURCE TOKEN", "give a lease back", 0, 2, 2, cli_release},
+    {"check", "RESOURCE TOKEN", "say whether a token is current", 0, 2, 2, cli_check},
+    {"write", "RESOURCE TOKEN VALUE|-|--file F [--expected-version N] [--write-seq N]",
+     "write the guarded value; only the newest token may", BIT(FILE) | BIT(EXPECTED_VERSION) | BIT(WRITE_SEQ), 2, 3, cli_write},
+    {"read", "RESOURCE", "print the guarded value", 0, 1, 1, cli_read},
+    {"delete", "RESOURCE TOKEN [--write-seq N] [--expected-version N]", "take the guarded value away",
+     BIT(EXPECTED_VERSION) | BIT(WRITE_SEQ), 2, 2, cli_delete},
+    {"resources", "[--prefix P]", "list resources", BIT(PREFIX), 0, 0, cli_resources},
+    {"leases", "[--prefix P] [--holder H]", "list live leases", BIT(PREFIX) | BIT(HOLDER), 0, 0, cli_leases},
+    {"lease", "RESOURCE", "show the lease of a resource, live or ended", 0, 1, 1, cli_lease},
+    {"break", "RESOURCE --token N --reason TEXT", "end somebody's lease", BIT(TOKEN) | BIT(REASON), 1, 1, cli_break},
+    {"run", "RESOURCE [--task T] [--ttl D] [--wait D] -- CMD…", "hold a lease while a command runs",
+     BIT(TASK) | BIT(TTL) | BIT(WAIT), 1, ANY, cli_run},
+    {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
+    {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo},
+    {"demo-worker", "", NULL, BIT(TTL) | BIT(TASK), 1, 1, cli_demo_worker},
+    {"help", "[CMD]", "print help", 0, 0, 1, help},
+    {NULL},
+};
+
+static const struct cli_command *find(const char *name)
+{
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        if (!strcmp(command->name, name))
+            return command;
+    return NULL;
+}
+
+static void print_flags(unsigned flags)
+{
+    for (int i = 0; i < CLI_FLAG_COUNT; i++) {
+        char head[64];
+        if (!(flags & CLI_BIT(i)))
+            continue;
+        snprintf(head, sizeof(head), "--%s %s", cli_flag_name(i), cli_flag_value(i) ? cli_flag_value(i) : "");
+        /* "URL,…" is one column narrower than it has bytes, as far as printf knows two. */
+        printf("  %-*s %s\n", strstr(head, "…") ? 26 : 24, head, cli_flag_help(i));
+    }
+}
+
+static void print_all(void)
+{
+    printf("holdfast - leases with fencing tokens, and writes guarded by them\n\n"
+           "usage: holdfast [flags] COMMAND …\n\ncommands:\n");
+    for (const struct cli_command *command = cli_commands; command->name; command++)
+        if (command->summary)
+            printf("  %-10s %s\n", command->name, command->summary);
+    printf("\nflags of all commands, before or behind the command word:\n");
+    print_flags(CLI_GLOBAL);
+    printf("\nDurations read 250ms, 30s, 1m, 1h. `--` ends the flags. `holdfast help COMMAND` tells more.\n"
+           "Exit status: 0 done; 1 refused, held, lost, stale, conflict, not found; 2 wrong usage; 3 server out of reach;\n"
+           "4 server failure or outcome not known.\n");
+}
+
+static void print_one(const struct cli_command *command)
+{
+    printf("usage: holdfast %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    if (command->flags)
+        printf("\nflags:\n");
+    print_flags(command->flags);
+    if (command->handler == cli_run)
+        printf("\nCMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment. CMD and\n"
+               "all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"
+               "the deadline; at once if it is lost for sure. What CMD leaves running is ended in the same way before the lease\n"
+               "is given back. Signals are passed on to CMD. A stopped `run` (Ctrl-Z) renews nothing: its command is ended too.\n\n"
+               "Exit status: CMD's, or 128 + signal; 125 if the lease was not got, was lost, or Holdfast failed (the last line\n"
+               "on stderr tells); 126 if CMD could not be started, 127 if it was not found.\n");
+}
+
+static int help(struct cli *cli)
+{
+    const char *name = cli_word(cli, 0);
+    const struct cli_command *command = name ? find(name) : NULL;
+
+    if (!name)
+        print_all();
+    else if (!command || !command->summary)
+        return cli_usage_error(cli, "unknown command %s; see holdfast help", name);
+    else
+        print_one(command);
+    return CLI_OK;
+}
+
+/* What the environment says; an empty value says nothing. */
+static const char *from_environment(const char *name)
+{
+    const char *value = getenv(name);
+
+    return value && *value ? value : NULL;
+}
+
+static const char *setting(const struct cli *cli, enum cli_flag flag, const char *variable, const char *otherwise)
+{
+    const char *value = cli_given(cli, flag) ? cli_text(cli, flag) : from_environment(variable);
+
+    return value ? value : otherwise;
+}
+
+static int run_command(struct cli *cli)
+{
+    const struct cli_command *command = cli->args.n_words ? find(cli->args.words[0]) : NULL;
+    struct hp_status status;
+
+    if (cli->args.n_words && !command)
+        return cli_usage_error(cli, "unknown command %s; see holdfast help", cli->args.words[0]);
+    if (cli_given(cli, CLI_HELP)) {
+        if (command && command->summary)
+            print_one(command);
+        else
+            print_all();
+        return CLI_OK;
+    }
+    if (!command)
+        return cli_usage_error(cli, "no command given; see holdfast help");
+    if (!cli_args_allow(&cli->args, command->flags, command->name, &status))
+        return cli_error(cli, &status);
+    size_t n = cli->args.n_words - 1;
+    if (n < command->min_words || n > command->max_words)
+        return cli_usage_error(cli, "usage: holdfast %s %s", command->name, command->usage);
+    return command->handler(cli);
+}
+
+int cli_main(int argc, char **argv)
+{
+    struct cli cli = {.program = argv[0]};
+    struct hp_status status;
+    int result;
+
+    bool parsed = cli_args_parse(&cli.args, argc, argv, &status);
+    cli.json = cli_given(&cli, CLI_JSON);
+    cli.servers = setting(&cli, CLI_SERVER, "HOLDFAST_SERVER", HF_DEFAULT_SERVER);
+    cli.name_space = setting(&cli, CLI_NAMESPACE, "HOLDFAST_NAMESPACE", HF_DEFAULT_NAMESPACE);
+    if (!parsed) {
+        result = cli_error(&cli, &status);
+    } else if (cli_given(&cli, CLI_VERSION)) {
+        printf("holdfast %s\n", hf_version());
+        result = CLI_OK;
+    } else {
+        result = run_command(&cli);
+    }
+    hf_client_free(cli.client);
+    errno = 0;
+    if ((fflush(stdout) || ferror(stdout)) && result == CLI_OK) {
+        fprintf(stderr, "holdfast: cannot write to standard output: %s\n", strerror(errno));
+        result = CLI_FAILED;
+    }
+    return result;
+}
