@@ -33,7 +33,8 @@
 enum hfi_retry {
     HFI_RETRY_NEVER,     /* one try */
     HFI_RETRY_UNAPPLIED, /* again only if the try surely had no effect: for what must not be repeated (a write without write_seq) */
-    HFI_RETRY_HARMLESS   /* also after an ambiguous try: the call carries what makes a repeat recognisable, or only reads */
+    HFI_RETRY_HARMLESS,  /* also after an ambiguous try: the call carries what makes a repeat recognisable */
+    HFI_RETRY_READ       /* as often as it helps; never ambiguous, since it changes nothing */
 };
 
 struct hfi_call {
@@ -45,7 +46,8 @@ struct hfi_call {
     enum hfi_retry retry;
     bool alone;       /* may wait at the server: travels in an envelope of its own */
     size_t reply_max; /* roughly the largest response, for packing; 0 = 4 KiB */
-    /* Asked before each try; false: nothing (more) is sent. The status is then LOST's: see hfi_call. May be NULL. */
+    /* Asked before each try at the moment of sending, with the client's lock held (so it may call nothing of the library); false:
+     * nothing (more) is sent. The status is then LOST's: see hfi_call. May be NULL. */
     bool (*may_send)(struct hfi_call *call);
     void *arg; /* the caller's */
 
@@ -54,10 +56,11 @@ struct hfi_call {
     struct hp_status status;
     struct hp_arena *arena;
     int64_t first_sent_ms; /* CLOCK_BOOTTIME before the first try was handed to the transport; 0 = none was */
-    unsigned tries;
-    bool ambiguous;   /* an earlier try, or this one, may have taken effect without our hearing of it */
-    bool unreachable; /* HF_UNAVAILABLE because no server could be reached (and not because one said so) */
-    bool refused;     /* may_send said no */
+    int64_t sent_ms;       /* the same of the last try */
+    unsigned tries;        /* that were sent */
+    bool ambiguous;        /* an earlier try, or this one, may have taken effect without our hearing of it */
+    bool unreachable;      /* HF_UNAVAILABLE because no server could be reached (and not because one said so) */
+    bool refused;          /* may_send said no */
 };
 
 /* On HF_OK `call->response` is the server's answer. Otherwise `call->status` tells why: what the server said; UNAVAILABLE with

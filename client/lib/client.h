@@ -1,0 +1,129 @@
+/*
+ * client.h - the inside of hf_client and hf_lease.
+ *
+ * One mutex guards everything in both, except what is said to be constant. It is never held while user code, the transport or a
+ * system call that may block runs. Threads: the callers', the transport's, one that renews (renew.c) and one that tells losses
+ * (notify.c).
+ */
+#ifndef HOLDFAST_CLIENT_CLIENT_H
+#define HOLDFAST_CLIENT_CLIENT_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "client/lib/backoff.h"
+#include "client/lib/call.h"
+#include "client/lib/mux.h"
+#include "client/lib/ports.h"
+#include "client/lib/rule.h"
+#include "holdfast/v1/lease.pb-c.h"
+
+struct hfi_held_item {
+    char *resource; /* constant */
+    int64_t token;  /* constant */
+};
+
+struct hf_lease {
+    struct hf_client *client;
+    struct hf_lease *next, **prev; /* among the client's; prev is NULL before and after that */
+    unsigned refs;                 /* the handle, each renewal in flight, a callback that runs */
+    struct hfi_rule rule;
+    size_t n_items; /* constant, like items[] */
+    struct hfi_held_item items[HF_RESOURCES_MAX];
+
+    int64_t write_seq; /* the last one used */
+    bool writing;
+    pthread_cond_t idle; /* writing became false */
+
+    bool no_renewal;
+    bool renewing;     /* a renewal is in flight that is not overdue */
+    unsigned failures; /* renewals in a row */
+    int64_t renew_at_ms;
+
+    hf_loss_fn on_loss;
+    void *on_loss_arg;
+    bool loss_queued; /* in client->losses */
+    struct hf_lease *next_loss;
+};
+
+struct hfi_renewal; /* renew.c */
+
+struct hf_client {
+    pid_t pid; /* constant, like the next lines */
+    char *servers, *name_space, *holder;
+    int64_t timeout_ms, connect_timeout_ms;
+    void (*log)(hf_log_level level, const char *line, void *arg);
+    void *log_arg;
+    hf_loss_fn on_loss;
+    void *on_loss_arg;
+    struct hfi_ports ports;
+
+    pthread_mutex_t mutex;
+    struct hfi_mux mux;
+    struct hfi_budget budget;
+    bool closing;
+
+    struct hf_lease *leases;
+
+    struct hfi_renewal *renewals; /* in flight, or answered and not yet looked at */
+    int64_t wake_at_ms;           /* the renewal thread sleeps until then */
+    int wake_fd;                  /* eventfd; -1 without threads */
+    int timer_fd;
+    pthread_t renew_thread;
+    bool has_renew_thread;
+
+    struct hf_lease *losses, **losses_end;
+    struct hf_lease *telling; /* whose callback runs now, in the thread `teller` */
+    pthread_t teller;
+    pthread_cond_t loss_news; /* a loss was queued, or closing */
+    pthread_cond_t told;      /* telling became NULL */
+    pthread_t notify_thread;
+    bool has_notify_thread;
+};
+
+/* client.c */
+hf_result hfi_client_new(const hf_client_options *options, const struct hfi_ports *ports, hf_client **client, hf_error *error)
+    __attribute__((warn_unused_result));
+/* False in a forked child: nothing of the client may be touched. */
+bool hfi_same_process(const struct hf_client *client);
+int64_t hfi_now(struct hf_client *client);
+void hfi_log(struct hf_client *client, hf_log_level level, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
+/* status.c */
+hf_result hfi_error_misuse(hf_error *error);
+hf_result hfi_error_no_memory(hf_error *error);
+/* The lease is over for this reason; returns HF_LOST. */
+hf_result hfi_error_lost(hf_error *error, const char *reason, const char *resource);
+/* What a call came to: fills in `error` from it. */
+hf_result hfi_error_from_call(hf_error *error, hf_result result, const struct hfi_call *call);
+
+/* lease.c: all with the lock held, but for the first two */
+struct hf_lease *hfi_lease_new(struct hf_client *client, size_t n_items, const char *const *resources, const int64_t *tokens);
+void hfi_lease_delete(struct hf_lease *lease); /* one that was never added */
+/* The client's from now on: renewed if it is due, watched for its deadline. */
+void hfi_lease_add(struct hf_lease *lease);
+void hfi_lease_unref(struct hf_lease *lease);
+/* Held now; sees to it that a deadline passed is told. */
+bool hfi_lease_held(struct hf_lease *lease);
+void hfi_lease_lose(struct hf_lease *lease, const char *reason);
+
+/* renew.c */
+/* One turn of the renewal: takes in answers, finds leases past their deadline, sends what is due. Returns when to come again.
+ * Lock held; released while sending. */
+int64_t hfi_renew_step(struct hf_client *client);
+void *hfi_renew_main(void *client);
+/* The thread looks at once, or (without hurry) if `at_ms` is before its next turn. Lock held. */
+void hfi_renew_wake(struct hf_client *client, int64_t at_ms);
+void hfi_renew_drop_all(struct hf_client *client); /* after the transport was stopped */
+int64_t hfi_renew_interval_ms(int64_t ttl_ms);
+/* What a RenewResponse says of this lease: items[0..n_items). False if it has to be tried again. Lock held. */
+bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *items, int64_t sent_ms);
+
+/* notify.c */
+/* Tells one loss; false if there was none. Lock held; released during the callback. */
+bool hfi_notify_step(struct hf_client *client);
+void *hfi_notify_main(void *client);
+void hfi_notify_queue(struct hf_lease *lease);  /* lock held */
+void hfi_notify_forget(struct hf_lease *lease); /* lock held; waits for a callback of this lease in another thread */
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * mux.h - packing: calls that are ready together travel in one envelope.
+ *
+ * While one envelope is in flight the next one fills; when its answer comes, all that is queued goes out, so that nothing is ever
+ * delayed on purpose. An envelope that has been out for HFI_STALL_MS holds nobody up any more (one slow call must not delay its
+ * neighbours), and calls that may wait at the server, and renewals, travel alone and at once. An envelope holds at most 1000 calls
+ * and 4 MiB.
+ *
+ * Lock: all functions are called with the client's mutex held. The transport is called with it released. A try's `done` is called
+ * with it held: it may only note and signal.
+ */
+#ifndef HOLDFAST_CLIENT_MUX_H
+#define HOLDFAST_CLIENT_MUX_H
+
+#include "client/lib/ports.h"
+#include "proto/c/err.h"
+
+enum { HFI_STALL_MS = 10, HFI_SEND_MS = 250, HFI_REPLY_MAX = 16 << 20 };
+
+struct hfi_envelope;
+
+enum hfi_try_state { HFI_TRY_IDLE, HFI_TRY_QUEUED, HFI_TRY_FLYING, HFI_TRY_DONE };
+
+/* One sending of one call. Zero it and fill in the first part. IDLE -> QUEUED -> FLYING -> DONE; cancel leads back to IDLE. */
+struct hfi_try {
+    const char *method;
+    const void *payload; /* the caller's, until the try is done or cancelled */
+    size_t payload_len;
+    int64_t timeout_ms; /* for the answer, from now */
+    size_t reply_max;   /* 0 = 4 KiB */
+    bool alone;
+    void (*done)(struct hfi_try *self);
+    /* Asked at the moment of sending, with the lock held; false: it is done as `refused`. May be NULL. */
+    bool (*may_send)(struct hfi_try *self);
+    void *arg;
+
+    enum hfi_fate fate;      /* if done */
+    bool refused;            /* may_send said no; the fate is NOT_SENT */
+    struct hp_status status; /* if ANSWERED */
+    void *reply;             /* if ANSWERED with OK: malloc'd, the caller's to free */
+    size_t reply_len;
+    int64_t sent_ms;   /* taken before it was handed to the transport; 0 = it never was */
+    unsigned endpoint; /* to which */
+
+    enum hfi_try_state state;
+    struct hfi_try *next;
+    struct hfi_envelope *envelope;
+    size_t slot;
+    int64_t queued_ms;
+};
+
+struct hfi_mux {
+    pthread_mutex_t *mutex;
+    struct hfi_clock *clock;
+    struct hfi_transport *transport;
+    struct hfi_try *first, **last; /* queued */
+    struct hfi_envelope *flying;
+    unsigned endpoint; /* where the next envelope goes */
+    bool closed;
+};
+
+void hfi_mux_init(struct hfi_mux *mux, pthread_mutex_t *mutex, struct hfi_clock *clock, struct hfi_transport *transport);
+/* `done` will be called, once, perhaps before this returns. */
+void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self);
+/* `done` will not be called; nothing refers to the try any more. If it was FLYING its fate is NO_ANSWER, if QUEUED NOT_SENT. */
+void hfi_mux_cancel(struct hfi_mux *mux, struct hfi_try *self);
+/* Sends what is queued, if nothing fresh is in flight. */
+void hfi_mux_flush(struct hfi_mux *mux);
+/* When hfi_mux_flush should be called for what is queued; HFI_NEVER if nothing is. */
+int64_t hfi_mux_flush_at(struct hfi_mux *mux);
+/* That endpoint did not serve well: the next envelopes go to the next one. */
+void hfi_mux_suspect(struct hfi_mux *mux, unsigned endpoint);
+
+#endif

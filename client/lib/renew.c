@@ -1,0 +1,453 @@
+/*
+ * renew.c - the background renewal of all leases of a client.
+ *
+ * A lease is due TTL/3 after its last good renewal was sent. When one is due, all that will be due soon go along, in calls of at
+ * most 1000 items, which are sent at once and side by side. What fails for any reason but a definite LOST is tried again, with
+ * jitter, until the lease's deadline: only the server's word or the clock ends a lease. A renewal that is not answered in good
+ * time is overtaken by another one, but its late answer still counts, from the time it was itself sent.
+ *
+ * The thread sleeps on a timerfd of CLOCK_BOOTTIME, so that deadlines passed in a suspend are seen at once when it ends. All state
+ * is under the client's mutex. One turn looks at every lease (microseconds for a thousand); turns are few, since renewals go
+ * together.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "client/lib/client.h"
+#include "holdfast/v1/lease.pb-c.h"
+#include "proto/c/wire.h"
+
+enum { OVERDUE_MIN_MS = 20, OVERDUE_MAX_MS = 5000, SLOTS = 4096 };
+
+struct hfi_renewal {
+    struct hfi_try try; /* first */
+    struct hf_client *client;
+    struct hfi_renewal *next;
+    uint8_t *payload;
+    int64_t overdue_at_ms;
+    bool overdue; /* its leases may be renewed by another one meanwhile */
+    size_t n_items, n_leases;
+    struct hf_lease *leases[]; /* a reference each */
+};
+
+int64_t hfi_renew_interval_ms(int64_t ttl_ms)
+{
+    return ttl_ms / 3;
+}
+
+void hfi_renew_wake(struct hf_client *client, int64_t at_ms)
+{
+    const uint64_t one = 1;
+
+    if (client->wake_fd >= 0 && at_ms < client->wake_at_ms)
+        (void)!write(client->wake_fd, &one, sizeof(one)); /* a full counter wakes as well */
+}
+
+static int64_t at_least(int64_t value, int64_t min)
+{
+    return value > min ? value : min;
+}
+
+static int64_t at_most(int64_t value, int64_t max)
+{
+    return value < max ? value : max;
+}
+
+/* ---- answers ---- */
+
+static void renewal_done(struct hfi_try *try)
+{
+    struct hfi_renewal *renewal = (struct hfi_renewal *)try;
+
+    hfi_renew_wake(renewal->client, 0);
+}
+
+static void failed(struct hf_lease *lease, int64_t now)
+{
+    struct hfi_random *random = lease->client->ports.random;
+    const int64_t ttl = lease->rule.ttl_ms;
+    const int64_t base = at_least(ttl / 60, 10), cap = at_least(at_most(ttl / 12, 2000), 10);
+
+    lease->renew_at_ms = now + 5 + hfi_jitter(lease->failures++, base, cap, random->next(random));
+}
+
+static const char *loss_of(Holdfast__V1__Lost__Reason reason)
+{
+    switch (reason) {
+    case HOLDFAST__V1__LOST__REASON__EXPIRED:
+        return HFI_LOSS_EXPIRED;
+    case HOLDFAST__V1__LOST__REASON__TAKEN_OVER:
+        return HFI_LOSS_TAKEN_OVER;
+    case HOLDFAST__V1__LOST__REASON__RELEASED:
+        return HFI_LOSS_RELEASED;
+    case HOLDFAST__V1__LOST__REASON__BROKEN:
+        return HFI_LOSS_BROKEN;
+    default: /* lost, whatever a newer server calls it */
+        return HFI_LOSS_UNKNOWN_TOKEN;
+    }
+}
+
+bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *items, int64_t sent_ms)
+{
+    const int64_t now = hfi_now(lease->client);
+    int64_t left = INT64_MAX;
+
+    for (size_t i = 0; i < lease->n_items; i++) {
+        if (items[i]->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_LOST) {
+            hfi_lease_lose(lease, loss_of(items[i]->lost->reason));
+            return true;
+        }
+        if (items[i]->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_RENEWED)
+            left = at_most(left, items[i]->renewed->ttl_ms);
+        else
+            left = -1;
+    }
+    if (left < 0)
+        return false;
+    if (hfi_lease_held(lease) && hfi_rule_renewed(&lease->rule, sent_ms, left, now)) {
+        lease->failures = 0;
+        lease->renew_at_ms = at_least(lease->renew_at_ms, sent_ms + hfi_renew_interval_ms(lease->rule.ttl_ms));
+    }
+    return true;
+}
+
+static void absorb_all(struct hfi_renewal *renewal)
+{
+    const Holdfast__V1__RenewResponse *response = NULL;
+    const int64_t now = hfi_now(renewal->client);
+    struct hp_arena *arena = NULL;
+    struct hp_status status;
+    size_t at = 0;
+
+    if (renewal->try.fate == HFI_ANSWERED && renewal->try.status.code == HP_OK) {
+        arena = hp_arena_new(renewal->try.reply_len * 32 + ((size_t)1 << 20));
+        if (arena)
+            response = (const Holdfast__V1__RenewResponse *)hp_unpack(arena, &holdfast__v1__renew_response__descriptor,
+                                                                      renewal->try.reply, renewal->try.reply_len, &status);
+        if (response && response->n_items != renewal->n_items)
+            response = NULL;
+    }
+    for (size_t i = 0; i < renewal->n_leases; i++) {
+        struct hf_lease *lease = renewal->leases[i];
+        const bool good = response && hfi_renew_absorb(lease, &response->items[at], renewal->try.sent_ms);
+        at += lease->n_items;
+        if (!renewal->overdue) {
+            lease->renewing = false;
+            if (!good)
+                failed(lease, now);
+        }
+    }
+    hp_arena_free(arena);
+}
+
+static void renewal_free(struct hfi_renewal *renewal)
+{
+    for (size_t i = 0; i < renewal->n_leases; i++)
+        hfi_lease_unref(renewal->leases[i]);
+    free(renewal->try.reply);
+    free(renewal->payload);
+    free(renewal);
+}
+
+static void give_way(struct hfi_renewal *renewal, int64_t now)
+{
+    renewal->overdue = true;
+    hfi_mux_suspect(&renewal->client->mux, renewal->try.endpoint);
+    for (size_t i = 0; i < renewal->n_leases; i++) {
+        renewal->leases[i]->renewing = false;
+        failed(renewal->leases[i], now);
+    }
+}
+
+/* Takes in what was answered; returns when the next one is overdue. Its status is told to `trouble` if it is an error. */
+static int64_t look_at_renewals(struct hf_client *client, int64_t now, struct hp_status *trouble)
+{
+    struct hfi_renewal **link = &client->renewals;
+    int64_t next = HFI_NEVER;
+
+    while (*link) {
+        struct hfi_renewal *renewal = *link;
+        if (renewal->try.state == HFI_TRY_DONE) {
+            *link = renewal->next;
+            if (renewal->try.fate == HFI_ANSWERED && renewal->try.status.code != HP_OK)
+                *trouble = renewal->try.status;
+            absorb_all(renewal);
+            renewal_free(renewal);
+            continue;
+        }
+        if (!renewal->overdue && now >= renewal->overdue_at_ms)
+            give_way(renewal, now);
+        if (!renewal->overdue)
+            next = at_most(next, renewal->overdue_at_ms);
+        link = &renewal->next;
+    }
+    return next;
+}
+
+/* ---- sending ---- */
+
+/* Names that are in the request already: each may stand there once. */
+struct names {
+    const char *slots[SLOTS];
+};
+
+static const char **name_slot(struct names *names, const char *name)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+
+    for (const char *p = name; *p; p++)
+        hash = (hash ^ (uint8_t)*p) * 16777619u;
+    while (names->slots[hash % SLOTS] && strcmp(names->slots[hash % SLOTS], name) != 0)
+        hash++;
+    return &names->slots[hash % SLOTS];
+}
+
+/* False if one of its resources is named already (an older lease of the same resource that has not been told so yet): it goes
+ * into another request. */
+static bool name_all(struct names *names, const struct hf_lease *lease)
+{
+    for (size_t i = 0; i < lease->n_items; i++) {
+        if (*name_slot(names, lease->items[i].resource))
+            return false;
+    }
+    for (size_t i = 0; i < lease->n_items; i++)
+        *name_slot(names, lease->items[i].resource) = lease->items[i].resource;
+    return true;
+}
+
+static bool encode(struct hfi_renewal *renewal, int64_t ttl_ms)
+{
+    Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
+    Holdfast__V1__LeaseItem *items = calloc(renewal->n_items, sizeof(*items));
+    Holdfast__V1__LeaseItem **pointers = calloc(renewal->n_items, sizeof(Holdfast__V1__LeaseItem *));
+    size_t n = 0;
+
+    if (items && pointers) {
+        for (size_t i = 0; i < renewal->n_leases; i++) {
+            const struct hf_lease *lease = renewal->leases[i];
+            for (size_t j = 0; j < lease->n_items; j++, n++) {
+                holdfast__v1__lease_item__init(&items[n]);
+                items[n].resource = lease->items[j].resource;
+                items[n].token = lease->items[j].token;
+                pointers[n] = &items[n];
+            }
+        }
+        request.namespace_ = renewal->client->name_space;
+        request.ttl_ms = ttl_ms;
+        request.n_items = n;
+        request.items = pointers;
+        renewal->try.payload_len = holdfast__v1__renew_request__get_packed_size(&request);
+        renewal->payload = malloc(renewal->try.payload_len);
+        if (renewal->payload)
+            holdfast__v1__renew_request__pack(&request, renewal->payload);
+    }
+    free(items);
+    free(pointers);
+    return renewal->payload != NULL;
+}
+
+static void send_renewal(struct hfi_renewal *renewal, int64_t now)
+{
+    struct hf_client *client = renewal->client;
+    const int64_t ttl = renewal->leases[0]->rule.ttl_ms;
+    int64_t last = now;
+
+    for (size_t i = 0; i < renewal->n_leases; i++)
+        last = at_least(last, renewal->leases[i]->rule.deadline_ms);
+    if (!encode(renewal, ttl)) {
+        for (size_t i = 0; i < renewal->n_leases; i++)
+            failed(renewal->leases[i], now);
+        renewal_free(renewal);
+        return;
+    }
+    for (size_t i = 0; i < renewal->n_leases; i++)
+        renewal->leases[i]->renewing = true;
+    renewal->overdue_at_ms = now + at_least(at_most(ttl / 6, OVERDUE_MAX_MS), OVERDUE_MIN_MS);
+    renewal->try.method = HFI_RENEW;
+    renewal->try.payload = renewal->payload;
+    renewal->try.timeout_ms = at_least(last - now, 1);
+    renewal->try.alone = true;
+    renewal->try.done = renewal_done;
+    renewal->next = client->renewals;
+    client->renewals = renewal;
+    hfi_mux_submit(&client->mux, &renewal->try);
+}
+
+static int by_ttl(const void *a, const void *b)
+{
+    const int64_t left = (*(struct hf_lease *const *)a)->rule.ttl_ms, right = (*(struct hf_lease *const *)b)->rule.ttl_ms;
+
+    return (left > right) - (left < right);
+}
+
+/* One request from the front of `due`: what has been taken is NULL afterwards. True if anything is left. */
+static bool take_batch(struct hf_client *client, struct hf_lease **due, size_t n, struct names *names, int64_t now)
+{
+    struct hfi_renewal *renewal = calloc(1, sizeof(*renewal) + HF_ITEMS_MAX * sizeof(struct hf_lease *));
+    int64_t ttl = 0;
+    bool left = false;
+
+    memset(names, 0, sizeof(*names));
+    for (size_t i = 0; i < n; i++) {
+        struct hf_lease *lease = due[i];
+        if (!lease)
+            continue;
+        if (!renewal || lease->rule.lost) { /* no memory, or lost while the lock was away */
+            if (!renewal)
+                failed(lease, now);
+            due[i] = NULL;
+            hfi_lease_unref(lease);
+            continue;
+        }
+        if (renewal->n_leases == 0)
+            ttl = lease->rule.ttl_ms;
+        if (lease->rule.ttl_ms != ttl || renewal->n_items + lease->n_items > HF_ITEMS_MAX || !name_all(names, lease)) {
+            left = true;
+            if (lease->rule.ttl_ms != ttl)
+                break; /* sorted */
+            continue;
+        }
+        renewal->leases[renewal->n_leases++] = lease; /* with its reference */
+        renewal->n_items += lease->n_items;
+        due[i] = NULL;
+    }
+    if (!renewal)
+        return false;
+    renewal->client = client;
+    if (renewal->n_leases == 0)
+        free(renewal);
+    else
+        send_renewal(renewal, now);
+    return left;
+}
+
+/* What is due now or soon. */
+static bool goes_along(const struct hf_lease *lease, int64_t now)
+{
+    return !lease->rule.lost && !lease->no_renewal && !lease->renewing &&
+           lease->renew_at_ms <= now + (lease->failures ? 0 : lease->rule.ttl_ms / 12);
+}
+
+static void send_due(struct hf_client *client, int64_t now)
+{
+    size_t n = 0, count = 0;
+    struct hf_lease **due;
+    struct names *names = malloc(sizeof(*names));
+
+    for (struct hf_lease *lease = client->leases; lease; lease = lease->next)
+        count += goes_along(lease, now);
+    due = calloc(count ? count : 1, sizeof(*due));
+    if (!due || !names)
+        goto out; /* the next turn tries again */
+    for (struct hf_lease *lease = client->leases; lease; lease = lease->next) {
+        if (goes_along(lease, now)) {
+            lease->refs++;
+            due[n++] = lease;
+        }
+    }
+    qsort(due, n, sizeof(due[0]), by_ttl);
+    while (take_batch(client, due, n, names, now))
+        ;
+out:
+    free(due);
+    free(names);
+}
+
+/* ---- the turn ---- */
+
+/* Ends leases past their deadline. Returns when the next lease needs attention; `due` if one is to be renewed now. */
+static int64_t look_at_leases(struct hf_client *client, int64_t now, bool *due)
+{
+    int64_t next = HFI_NEVER;
+
+    *due = false;
+    for (struct hf_lease *lease = client->leases; lease; lease = lease->next) {
+        if (lease->rule.lost || !hfi_lease_held(lease))
+            continue;
+        next = at_most(next, lease->rule.deadline_ms);
+        if (lease->no_renewal || lease->renewing)
+            continue;
+        if (lease->renew_at_ms <= now)
+            *due = true;
+        else
+            next = at_most(next, lease->renew_at_ms);
+    }
+    return next;
+}
+
+int64_t hfi_renew_step(struct hf_client *client)
+{
+    struct hp_status trouble = {.code = HP_OK};
+    const int64_t now = hfi_now(client);
+    bool due;
+    int64_t next;
+
+    (void)look_at_renewals(client, now, &trouble);
+    (void)look_at_leases(client, now, &due);
+    if (due) {
+        send_due(client, now);
+        /* Some may have been answered meanwhile; what could not be sent for want of memory must not spin. */
+        next = look_at_renewals(client, now, &trouble);
+        next = at_most(next, look_at_leases(client, now, &due));
+        if (due)
+            next = now + 10;
+    } else {
+        next = look_at_renewals(client, now, &trouble);
+        next = at_most(next, look_at_leases(client, now, &due));
+    }
+    if (trouble.code != HP_OK && client->log) {
+        pthread_mutex_unlock(&client->mutex);
+        hfi_log(client, HF_LOG_WARN, "renewal failed, will be tried again: code=%s reason=%s: %s", hp_code_name((int)trouble.code),
+                hp_reason_name((int)trouble.reason), trouble.message);
+        pthread_mutex_lock(&client->mutex);
+    }
+    return next;
+}
+
+static void sleep_until(struct hf_client *client, int64_t at_ms)
+{
+    struct pollfd fds[2] = {{.fd = client->wake_fd, .events = POLLIN}, {.fd = client->timer_fd, .events = POLLIN}};
+    struct itimerspec when = {{0, 0}, {0, 0}};
+    uint64_t ignored;
+
+    if (at_ms != HFI_NEVER) {
+        when.it_value.tv_sec = at_ms / 1000;
+        when.it_value.tv_nsec = at_ms % 1000 * 1000000 + 1; /* zero would disarm it */
+    }
+    timerfd_settime(client->timer_fd, TFD_TIMER_ABSTIME, &when, NULL);
+    (void)!poll(fds, 2, -1);
+    (void)!read(client->wake_fd, &ignored, sizeof(ignored));
+    (void)!read(client->timer_fd, &ignored, sizeof(ignored));
+}
+
+void *hfi_renew_main(void *arg)
+{
+    struct hf_client *client = arg;
+
+    pthread_mutex_lock(&client->mutex);
+    while (!client->closing) {
+        int64_t next;
+        client->wake_at_ms = HFI_NEVER; /* whoever wants something during the turn wakes us again */
+        next = hfi_renew_step(client);
+        client->wake_at_ms = next;
+        if (client->closing)
+            break;
+        pthread_mutex_unlock(&client->mutex);
+        sleep_until(client, next);
+        pthread_mutex_lock(&client->mutex);
+    }
+    pthread_mutex_unlock(&client->mutex);
+    return NULL;
+}
+
+void hfi_renew_drop_all(struct hf_client *client)
+{
+    while (client->renewals) {
+        struct hfi_renewal *renewal = client->renewals;
+        client->renewals = renewal->next;
+        renewal_free(renewal);
+    }
+}

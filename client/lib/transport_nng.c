@@ -1,0 +1,293 @@
+/*
+ * transport_nng.c - envelopes over nng's REQ: one socket an endpoint, one context an exchange.
+ *
+ * REQ resends by itself, for ever and without telling (nng_req(7)); repeating is the library's business (rule P8), so the resend
+ * time is infinite, and a connection that breaks ends its exchanges with NNG_ECONNRESET. nng finishes the send when a
+ * connection has taken the message: a send that failed was surely seen by nobody.
+ *
+ * Lanes (a context with its aio) are kept for reuse; the context of an exchange that failed is thrown away, since it may still
+ * hold the request. Threads: callbacks come on nng's own; `mutex` guards the lists of lanes and the count of open exchanges, and is
+ * never held while calling out.
+ */
+#include <nng/nng.h>
+#include <nng/protocol/reqrep0/req.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/lib/ports.h"
+
+enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 1000, ENDPOINTS_MAX = 64 };
+
+enum lane_state { LANE_IDLE, LANE_SENDING, LANE_RECEIVING };
+
+struct nng_port;
+
+struct lane {
+    struct nng_port *owner;
+    struct endpoint *endpoint;
+    struct lane *next_all, *next_idle;
+    nng_aio *aio;
+    nng_ctx ctx;
+    bool has_ctx;
+    enum lane_state state;
+    int64_t reply_ms;
+    struct hfi_exchange *exchange;
+};
+
+struct endpoint {
+    char *url;
+    nng_socket socket;
+    bool open;
+    struct lane *all, *idle;
+};
+
+struct nng_port {
+    struct hfi_transport port; /* first */
+    pthread_mutex_t mutex;
+    pthread_cond_t all_done;
+    size_t exchanges; /* open */
+    bool stopped;
+    struct endpoint endpoints[ENDPOINTS_MAX];
+};
+
+static nng_duration duration(int64_t ms)
+{
+    if (ms < 1)
+        return 1;
+    return ms > INT32_MAX ? INT32_MAX : (nng_duration)ms;
+}
+
+/* The exchange is over; the lane is idle again before its owner hears of it, so that it can be used from within done(). */
+static void end_exchange(struct lane *lane, enum hfi_fate fate, nng_msg *msg)
+{
+    struct nng_port *t = lane->owner;
+    struct hfi_exchange *exchange = lane->exchange;
+
+    lane->exchange = NULL;
+    lane->state = LANE_IDLE;
+    if (fate != HFI_ANSWERED && lane->has_ctx) {
+        nng_ctx_close(lane->ctx);
+        lane->has_ctx = false;
+    }
+    pthread_mutex_lock(&t->mutex);
+    lane->next_idle = lane->endpoint->idle;
+    lane->endpoint->idle = lane;
+    pthread_mutex_unlock(&t->mutex);
+
+    exchange->done(exchange, fate, msg ? nng_msg_body(msg) : NULL, msg ? nng_msg_len(msg) : 0);
+    nng_msg_free(msg);
+
+    pthread_mutex_lock(&t->mutex);
+    if (--t->exchanges == 0)
+        pthread_cond_broadcast(&t->all_done);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static void lane_event(void *arg)
+{
+    struct lane *lane = arg;
+    const int rc = nng_aio_result(lane->aio);
+
+    if (lane->state == LANE_SENDING) {
+        if (rc) {
+            nng_msg_free(nng_aio_get_msg(lane->aio));
+            nng_aio_set_msg(lane->aio, NULL);
+            end_exchange(lane, HFI_NOT_SENT, NULL);
+            return;
+        }
+        lane->state = LANE_RECEIVING;
+        nng_aio_set_timeout(lane->aio, duration(lane->reply_ms));
+        nng_ctx_recv(lane->ctx, lane->aio);
+        return;
+    }
+    if (rc) {
+        end_exchange(lane, HFI_NO_ANSWER, NULL);
+    } else {
+        nng_msg *msg = nng_aio_get_msg(lane->aio);
+        nng_aio_set_msg(lane->aio, NULL);
+        end_exchange(lane, HFI_ANSWERED, msg);
+    }
+}
+
+static struct lane *lane_new(struct nng_port *t, struct endpoint *endpoint)
+{
+    struct lane *lane = calloc(1, sizeof(*lane));
+
+    if (!lane)
+        return NULL;
+    lane->owner = t;
+    lane->endpoint = endpoint;
+    if (nng_aio_alloc(&lane->aio, lane_event, lane)) {
+        free(lane);
+        return NULL;
+    }
+    return lane;
+}
+
+/* An idle lane, or a new one. NULL: stopped, or no memory. Otherwise an exchange is counted as open. */
+static struct lane *lane_take(struct nng_port *t, struct endpoint *endpoint)
+{
+    struct lane *lane = NULL;
+
+    pthread_mutex_lock(&t->mutex);
+    if (!t->stopped) {
+        lane = endpoint->idle;
+        if (lane) {
+            endpoint->idle = lane->next_idle;
+        } else {
+            lane = lane_new(t, endpoint);
+            if (lane) {
+                lane->next_all = endpoint->all;
+                endpoint->all = lane;
+            }
+        }
+        if (lane)
+            t->exchanges++;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    return lane;
+}
+
+static void port_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
+                      int64_t reply_ms, struct hfi_exchange *exchange)
+{
+    struct nng_port *t = (struct nng_port *)transport;
+    struct lane *lane = lane_take(t, &t->endpoints[endpoint]);
+    nng_msg *msg = NULL;
+
+    if (!lane) {
+        exchange->done(exchange, HFI_NOT_SENT, NULL, 0);
+        return;
+    }
+    lane->exchange = exchange;
+    lane->reply_ms = reply_ms;
+    if (!lane->has_ctx)
+        lane->has_ctx = nng_ctx_open(&lane->ctx, lane->endpoint->socket) == 0;
+    if (!lane->has_ctx || nng_msg_alloc(&msg, 0) || nng_msg_append(msg, data, len)) {
+        nng_msg_free(msg);
+        end_exchange(lane, HFI_NOT_SENT, NULL);
+        return;
+    }
+    lane->state = LANE_SENDING;
+    nng_aio_set_msg(lane->aio, msg);
+    nng_aio_set_timeout(lane->aio, duration(send_ms));
+    nng_ctx_send(lane->ctx, lane->aio);
+}
+
+static const char *port_url(struct hfi_transport *transport, unsigned endpoint)
+{
+    return ((struct nng_port *)transport)->endpoints[endpoint].url;
+}
+
+static void port_stop(struct hfi_transport *transport)
+{
+    struct nng_port *t = (struct nng_port *)transport;
+
+    pthread_mutex_lock(&t->mutex);
+    t->stopped = true;
+    pthread_mutex_unlock(&t->mutex);
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        if (t->endpoints[i].open)
+            nng_close(t->endpoints[i].socket); /* ends every operation on its contexts */
+        t->endpoints[i].open = false;
+    }
+    pthread_mutex_lock(&t->mutex);
+    while (t->exchanges > 0)
+        pthread_cond_wait(&t->all_done, &t->mutex);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static void port_free(struct hfi_transport *transport)
+{
+    struct nng_port *t = (struct nng_port *)transport;
+
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        for (struct lane *lane = t->endpoints[i].all, *next; lane; lane = next) {
+            next = lane->next_all;
+            nng_aio_free(lane->aio); /* waits for a callback that is just returning */
+            free(lane);
+        }
+        free(t->endpoints[i].url);
+    }
+    pthread_cond_destroy(&t->all_done);
+    pthread_mutex_destroy(&t->mutex);
+    free(t);
+}
+
+static enum hfi_open_result open_endpoint(struct endpoint *endpoint, char *why, size_t why_size)
+{
+    nng_dialer dialer;
+    int rc = nng_req0_open(&endpoint->socket);
+
+    if (rc) {
+        snprintf(why, why_size, "no socket: %s", nng_strerror(rc));
+        return rc == NNG_ENOMEM ? HFI_OPEN_NO_MEMORY : HFI_OPEN_FAILED;
+    }
+    endpoint->open = true;
+    (void)nng_socket_set_ms(endpoint->socket, NNG_OPT_REQ_RESENDTIME, NNG_DURATION_INFINITE);
+    (void)nng_socket_set_size(endpoint->socket, NNG_OPT_RECVMAXSZ, RECEIVE_MAX);
+    (void)nng_socket_set_ms(endpoint->socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
+    (void)nng_socket_set_ms(endpoint->socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
+    rc = nng_dialer_create(&dialer, endpoint->socket, endpoint->url);
+    if (!rc) {
+        (void)nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true); /* ipc:// has none */
+        rc = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
+    }
+    if (rc) {
+        snprintf(why, why_size, "%s: %s", endpoint->url, nng_strerror(rc));
+        return rc == NNG_ENOMEM ? HFI_OPEN_NO_MEMORY : HFI_OPEN_BAD_URL;
+    }
+    return HFI_OPEN_OK;
+}
+
+static enum hfi_open_result open_all(struct nng_port *t, const char *urls, char *why, size_t why_size)
+{
+    enum hfi_open_result result = HFI_OPEN_OK;
+
+    for (const char *p = urls; result == HFI_OPEN_OK;) {
+        const size_t len = strcspn(p, ",");
+        if (t->port.n_endpoints == ENDPOINTS_MAX) {
+            snprintf(why, why_size, "more than %d servers", ENDPOINTS_MAX);
+            return HFI_OPEN_BAD_URL;
+        }
+        if (len == 0) {
+            snprintf(why, why_size, "empty server URL in \"%s\"", urls);
+            return HFI_OPEN_BAD_URL;
+        }
+        struct endpoint *endpoint = &t->endpoints[t->port.n_endpoints];
+        endpoint->url = strndup(p, len);
+        if (!endpoint->url)
+            return HFI_OPEN_NO_MEMORY;
+        t->port.n_endpoints++;
+        result = open_endpoint(endpoint, why, why_size);
+        if (!p[len])
+            break;
+        p += len + 1;
+    }
+    return result;
+}
+
+enum hfi_open_result hfi_transport_nng(const char *urls, struct hfi_transport **transport, char *why, size_t why_size)
+{
+    struct nng_port *t = calloc(1, sizeof(*t));
+    enum hfi_open_result result;
+
+    snprintf(why, why_size, "no memory");
+    if (!t)
+        return HFI_OPEN_NO_MEMORY;
+    pthread_mutex_init(&t->mutex, NULL);
+    pthread_cond_init(&t->all_done, NULL);
+    t->port.send = port_send;
+    t->port.url = port_url;
+    t->port.stop = port_stop;
+    t->port.free = port_free;
+    result = open_all(t, urls, why, why_size);
+    if (result != HFI_OPEN_OK) {
+        port_stop(&t->port);
+        port_free(&t->port);
+        return result;
+    }
+    *transport = &t->port;
+    return HFI_OPEN_OK;
+}
