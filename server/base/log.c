@@ -73,10 +73,16 @@ bool log_enabled(enum log_level level)
     return level >= settings.level && settings.level != LOG_AT_NONE;
 }
 
+static size_t room(const struct line *line)
+{
+    size_t most = sizeof(line->text) - TAIL;
+    return line->len < most ? most - line->len : 0; /* a closing quote may stand in TAIL already */
+}
+
 /* All of it or nothing; once something didn't fit, nothing more is added. */
 static void add(struct line *line, const char *text, size_t len)
 {
-    if (line->full || len > sizeof(line->text) - TAIL - line->len) {
+    if (line->full || len > room(line)) {
         line->full = true;
         return;
     }
@@ -125,8 +131,7 @@ static bool is_plain(const char *text)
 static void add_text(struct line *line, const char *text)
 {
     if (settings.format == LOG_AS_LOGFMT && is_plain(text)) {
-        size_t room = sizeof(line->text) - TAIL - line->len;
-        if (line->full || strlen(text) <= room) {
+        if (line->full || strlen(text) <= room(line)) {
             add_str(line, text);
             return;
         }
@@ -149,7 +154,7 @@ static void add_name(struct line *line, const char *name)
         snprintf(sign, sizeof(sign), "%s\"%s\":", first ? "{" : ",", name);
     else
         snprintf(sign, sizeof(sign), "%s%s=", first ? "" : " ", name);
-    if (sizeof(line->text) - TAIL - line->len < strlen(sign) + 32)
+    if (room(line) < strlen(sign) + 32)
         line->full = true;
     add_str(line, sign);
 }
