@@ -36,6 +36,23 @@ BEGIN
 END
 $$;
 
+-- Which of n places are among these; NULL = all of them. (A loop: a join would be quadratic without hash joins.)
+CREATE OR REPLACE FUNCTION holdfast.flags(p_places int[], p_n int) RETURNS boolean[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    flags boolean[];
+    place int;
+BEGIN
+    IF pg_catalog.cardinality(p_places) = p_n THEN
+        RETURN NULL;
+    END IF;
+    flags := pg_catalog.array_fill(false, ARRAY[p_n]);
+    FOREACH place IN ARRAY coalesce(p_places, '{}') LOOP
+        flags[place] := true;
+    END LOOP;
+    RETURN flags;
+END
+$$;
+
 -- Step 1 for a fence row *and* its lease row. Afterwards this transaction has locked both rows of each item whose flag is true;
 -- NULL = of all items. With p_make, missing rows have been made before, free, in key order (so that two who make the same ones
 -- wait for each other in one direction); this is the only wait, and lock_timeout ends it with 55P03. A lease row alone that is
@@ -70,7 +87,6 @@ BEGIN
             ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
             ON CONFLICT DO NOTHING;
     END LOOP;
-    RETURN (SELECT pg_catalog.array_agg(g.i IS NOT NULL ORDER BY k.i) FROM pg_catalog.generate_series(1, n) AS k(i)
-            LEFT JOIN unnest(got) AS g(i) ON g.i = k.i);
+    RETURN holdfast.flags(got, n);
 END
 $$;

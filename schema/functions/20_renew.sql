@@ -7,12 +7,14 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     got int[];
+    mine boolean[];
     t timestamptz;
 BEGIN
-    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
-        SELECT x.i FROM unnest(p_i, p_ns, p_resource) AS x(i, ns, resource)
+    SELECT pg_catalog.array_agg(s.place) INTO got FROM (
+        SELECT x.place::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, place)
         JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
         FOR NO KEY UPDATE OF l SKIP LOCKED) s;
+    mine := holdfast.flags(got, pg_catalog.cardinality(p_i));
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (
@@ -20,7 +22,7 @@ BEGIN
             CASE
                 WHEN n.name IS NULL THEN 90
                 WHEN l.resource IS NULL THEN 15
-                WHEN g.i IS NULL THEN 5
+                WHEN x.mine IS FALSE THEN 5
                 WHEN l.token < x.token THEN 15
                 WHEN l.token > x.token THEN 12
                 WHEN l.deadline > t THEN 10
@@ -28,8 +30,7 @@ BEGIN
                 WHEN l.ended = 4 THEN 14
                 ELSE 11
             END::smallint AS outcome
-        FROM unnest(p_i, p_ns, p_resource, p_token, p_ttl_ms) AS x(i, ns, resource, token, ttl_ms)
-        LEFT JOIN unnest(got) AS g(i) ON g.i = x.i
+        FROM unnest(p_i, p_ns, p_resource, p_token, p_ttl_ms, mine) AS x(i, ns, resource, token, ttl_ms, mine)
         LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
         LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
     ), renewed AS (

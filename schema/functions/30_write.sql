@@ -18,7 +18,6 @@ RETURNS TABLE (i int, outcome smallint, version bigint, fence bigint, write_seq 
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    n int := pg_catalog.cardinality(p_ns);
     got int[];
     mine boolean[];
     t timestamptz;
@@ -28,10 +27,7 @@ BEGIN
         SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
         FOR NO KEY UPDATE OF r SKIP LOCKED) s;
-    IF pg_catalog.cardinality(got) IS DISTINCT FROM n THEN
-        SELECT pg_catalog.array_agg(g.i IS NOT NULL ORDER BY k.i) INTO mine FROM pg_catalog.generate_series(1, n) AS k(i)
-            LEFT JOIN unnest(got) AS g(i) ON g.i = k.i;
-    END IF;
+    mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (
