@@ -51,10 +51,9 @@ bool cluster_paths(struct st_cluster *c, const char *data_dir, struct st_problem
             st_problem_set(problem, "data folder %s: the current folder is unknown: %s", data_dir, strerror(errno));
             return false;
         }
-        if (strlen(cwd) + strlen(data_dir) + 2 > sizeof(absolute))
+        int n = snprintf(absolute, sizeof(absolute), "%s%s%s", cwd, data_dir[0] == '/' ? "" : "/", data_dir);
+        if (n < 0 || (size_t)n >= sizeof(absolute))
             absolute[0] = '\0';
-        else
-            sprintf(absolute, "%s%s%s", cwd, data_dir[0] == '/' ? "" : "/", data_dir);
     }
     size_t len = strlen(absolute);
     while (len > 1 && absolute[len - 1] == '/')
