@@ -1,8 +1,8 @@
 /*
  * envelope.c - calls and replies of the nng transport.
  *
- * A payload larger than HP_REQUEST_MAX does not spoil its envelope: hp_unpack refuses it when its own call is run, so that
- * the calls packed beside it go on. No state; any thread.
+ * What one call has too much of (payload, metadata, timeout) does not spoil its envelope: it is refused when that call is run,
+ * so that the calls packed beside it go on. No state; any thread.
  */
 #include "proto/c/envelope.h"
 
@@ -28,19 +28,11 @@ static bool within(size_t n, size_t least, size_t most, const char *field, struc
 
 Holdfast__V1__CallEnvelope *hp_calls_decode(struct hp_arena *arena, const void *data, size_t len, struct hp_status *status)
 {
-    enum { METADATA_MAX = 16 };
     Holdfast__V1__CallEnvelope *envelope = (Holdfast__V1__CallEnvelope *)hp_unpack_within(
         &hp_wire_envelope, arena, &holdfast__v1__call_envelope__descriptor, data, len, status);
 
     if (!envelope || !within(envelope->n_calls, 1, HP_ENVELOPE_CALLS, "calls", status))
         return NULL;
-    for (size_t i = 0; i < envelope->n_calls; i++) {
-        char field[48];
-
-        snprintf(field, sizeof field, "calls[%zu].metadata", i);
-        if (!within(envelope->calls[i]->n_metadata, 0, METADATA_MAX, field, status))
-            return NULL;
-    }
     return envelope;
 }
 

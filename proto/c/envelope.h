@@ -9,7 +9,8 @@
 #include "proto/c/buf.h"
 #include "proto/c/err.h"
 
-/* The calls of a request envelope, in `arena`, payloads copied. NULL: `status` tells why. */
+/* The 1 to HP_ENVELOPE_CALLS calls of a request envelope, in `arena`, payloads copied. NULL: `status` tells why. The limits of
+ * each call (payload, metadata, timeout) are left to who runs it, so that a bad call doesn't refuse those packed beside it. */
 Holdfast__V1__CallEnvelope *hp_calls_decode(struct hp_arena *arena, const void *data, size_t len, struct hp_status *status)
     __attribute__((warn_unused_result));
 
