@@ -273,13 +273,14 @@ enum app_exit app_serve(const struct app_config *cfg)
     if (!status && s->n_nng)
         status = run(s);
 
-    if (s->cluster)
-        st_cluster_tell_stop(s->cluster);
-    let_signals_end();
     st_close(s->store);
     svc_free(s->svc);
     for (size_t i = 0; i < s->n_nng; i++)
         net_nng_free(s->nng[i]);
+    /* What is left is to wait for PostgreSQL, which another signal cuts short. */
+    if (s->cluster)
+        st_cluster_tell_stop(s->cluster);
+    let_signals_end();
     if (!st_cluster_stop(s->cluster))
         status = fail(APP_FAILURE, "the private PostgreSQL did not stop in time; the next server on the folder adopts it");
     loop_free(s->loop);
