@@ -106,7 +106,8 @@ const char *hp_reason_text(enum hp_reason reason);
 void hp_status_set(struct hp_status *status, enum hp_reason reason, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* INVALID_ARGUMENT that names a field, its value and its limit: metadata field, value, limit; a BadRequest; a message that
- * says the same. `value` may be any bytes; what isn't printable is escaped, what is long is cut. */
+ * says the same, such as `ttl_ms: "1" is outside its limit; wanted: 100 to 86400000`. `value` may be any bytes; what isn't
+ * printable is escaped, what is long is cut and its length told. NULL: there is no value to show. */
 void hp_status_bad_field(struct hp_status *status, enum hp_reason reason, const char *field, const char *value, size_t value_len,
                          const char *limit);
 
