@@ -121,14 +121,18 @@ static void end_at_once(int signo)
     _exit(APP_FAILURE);
 }
 
-static void let_signals_end(void)
+static void let_signals_end(const struct server *s)
 {
+    static const struct timespec now = {0, 0};
     struct sigaction action = {.sa_handler = end_at_once};
     sigset_t set;
 
     sigemptyset(&set);
     sigaddset(&set, SIGTERM);
     sigaddset(&set, SIGINT);
+    /* The first one, if the loop has not seen it, is why we are here; only the next one is in a hurry. */
+    if (!s->draining)
+        sigtimedwait(&set, NULL, &now);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     pthread_sigmask(SIG_UNBLOCK, &set, NULL);
@@ -280,7 +284,7 @@ enum app_exit app_serve(const struct app_config *cfg)
     /* What is left is to wait for PostgreSQL, which another signal cuts short. */
     if (s->cluster)
         st_cluster_tell_stop(s->cluster);
-    let_signals_end();
+    let_signals_end(s);
     if (!st_cluster_stop(s->cluster))
         status = fail(APP_FAILURE, "the private PostgreSQL did not stop in time; the next server on the folder adopts it");
     loop_free(s->loop);
