@@ -442,6 +442,11 @@ void st_conn_flush(struct st_conn *conn)
     if (!st_conn_serves(conn) || !list_empty(&conn->inflight) || !has_work(conn))
         return;
     conn->progress_ms = now_of(conn);
+    /* One look before the leap: what is sent on a session that is over ends as lost. */
+    if (!conn->store->pq->consumeInput(conn->pg) || PQstatus(conn->pg) == CONNECTION_BAD) {
+        retry_later(conn, PQerrorMessage(conn->pg));
+        return;
+    }
     if (!send_again(conn) || !send_queued(conn) || !flush_output(conn)) {
         char why[256];
         snprintf(why, sizeof(why), "cannot send: %s", PQerrorMessage(conn->pg));
