@@ -57,6 +57,9 @@ int cli_client(struct cli *cli)
         return CLI_OK;
     if (cli_given(cli, CLI_TIMEOUT) && options.timeout_ms == 0)
         return cli_usage_error(cli, "--timeout %s: a call needs some time", cli_text(cli, CLI_TIMEOUT));
+    /* With a short timeout: out of reach shall not look like an answer that was lost. */
+    if (options.timeout_ms > 0 && options.timeout_ms < HF_DEFAULT_CONNECT_TIMEOUT_MS)
+        options.connect_timeout_ms = options.timeout_ms - options.timeout_ms / 4;
     if (hf_client_new(&options, &cli->client, &error) == HF_OK)
         return CLI_OK;
     return print_hf_error(cli, &error);

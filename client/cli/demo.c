@@ -49,14 +49,22 @@ struct demo {
 
 static void become_worker(const struct demo *demo, const char *name, int in, int out, pid_t parent)
 {
+    const char *timeout = cli_given(demo->cli, CLI_TIMEOUT) ? cli_text(demo->cli, CLI_TIMEOUT) : "30s";
     char ttl[32];
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent || dup2(in, STDIN_FILENO) < 0 || dup2(out, STDOUT_FILENO) < 0)
         _exit(CLI_FAILED);
     snprintf(ttl, sizeof(ttl), "%dms", DEMO_TTL_MS);
-    execl("/proc/self/exe", "holdfast", "demo-worker", "--server", demo->cli->servers, "--namespace", demo->cli->name_space,
-          "--task", name, "--ttl", ttl, "--", demo->resource, (char *)NULL);
+    const char *argv[] = {"holdfast",    "demo-worker",
+                          "--server",    demo->cli->servers,
+                          "--namespace", demo->cli->name_space,
+                          "--task",      name,
+                          "--ttl",       ttl,
+                          "--timeout",   timeout,
+                          "--",          demo->resource,
+                          NULL};
+    execv("/proc/self/exe", (char **)argv);
     _exit(CLI_FAILED);
 }
 

@@ -1,0 +1,440 @@
+/*
+ * cli_test.c - every command of `holdfast`, as a table and as JSON, and every exit status.
+ */
+#include "harness/harness.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct t_server *server;
+
+static int setup(void **state)
+{
+    (void)state;
+    server = t_server_start("--dsn", t_database(), NULL);
+    t_keep();
+    return 0;
+}
+
+/* Runs the command and checks its exit status. */
+#define CLI(expected, ...) expect_status(t_cli(server, __VA_ARGS__, NULL), expected, #__VA_ARGS__)
+
+static struct t_result expect_status(struct t_result result, int expected, const char *what)
+{
+    if (result.status != expected)
+        fail_msg("%s: exit %d instead of %d\nout: %s\nerr: %s", what, result.status, expected, result.out, result.err);
+    return result;
+}
+
+static void contains(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
+/* One line on stderr that begins so, and nothing on stdout. */
+static void says(struct t_result result, const char *begin)
+{
+    if (strncmp(result.err, begin, strlen(begin)) || strchr(result.err, '\n') != result.err + strlen(result.err) - 1)
+        fail_msg("stderr is not one line that begins with %s:\n%s", begin, result.err);
+}
+
+/* Acquires, and returns the token as text. */
+static char *token_of(const char *resource, const char *ttl)
+{
+    struct t_result result = CLI(0, "--json", "acquire", resource, "--ttl", ttl);
+    char *at = strstr(result.out, "\"token\":\"");
+
+    assert_non_null(at);
+    return t_printf("%d", atoi(at + 9));
+}
+
+static void acquires(void **state)
+{
+    struct t_result result = CLI(0, "acquire", "a/one", "--task", "reports", "--holder", "me", "--ttl", "20s");
+    (void)state;
+
+    contains(result.out, "RESOURCE  TOKEN  TTL\na/one     1      ");
+    assert_string_equal(result.err, "");
+    result = CLI(1, "acquire", "a/one");
+    assert_string_equal(result.out, "");
+    says(result, "holdfast: HELD: a/one is held by me for reports (token 1, ");
+    result = CLI(1, "--json", "acquire", "a/one");
+    contains(result.out, "{\"held\":{\"resource\":\"a/one\",\"task\":\"reports\",\"holder\":\"me\",\"token\":\"1\",");
+    assert_string_equal(result.err, "");
+    result = CLI(0, "acquire", "a/two", "--json");
+    contains(result.out, "{\"granted\":{\"grants\":[{\"resource\":\"a/two\",\"token\":\"1\"}],\"ttlMs\":\"");
+}
+
+static void acquires_several(void **state)
+{
+    struct t_result result = CLI(0, "acquire", "several/b", "several/a");
+    (void)state;
+
+    contains(result.out, "several/b  1");
+    contains(result.out, "several/a  1");
+    says(CLI(1, "acquire", "several/c", "several/a"), "holdfast: HELD: several/a ");
+    CLI(0, "acquire", "several/c");
+    says(CLI(2, "acquire", "several/d", "several/e", "--wait", "1s"), "holdfast: MALFORMED: ");
+    says(CLI(2, "acquire", "several/d", "several/d"), "holdfast: ");
+}
+
+static void repeats_by_request_id(void **state)
+{
+    (void)state;
+
+    contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
+    contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
+    CLI(0, "release", "repeat", "1");
+    says(CLI(1, "acquire", "repeat", "--request-id", "x1"), "holdfast: ENDED: ");
+    contains(CLI(1, "--json", "acquire", "repeat", "--request-id", "x1").out, "{\"ended\":{\"token\":\"1\"}}");
+}
+
+static void waits(void **state)
+{
+    char *token = token_of("wait", "30s");
+    int64_t began = t_now_ms();
+    (void)state;
+
+    CLI(1, "acquire", "wait", "--wait", "400ms");
+    assert_true(t_now_ms() - began >= 400);
+    struct t_proc *waiting = t_cli_spawn(server, "acquire", "wait", "--wait", "20s", NULL);
+    assert_int_equal(t_proc_wait(waiting, 700), -1);
+    CLI(0, "release", "wait", token);
+    assert_int_equal(t_proc_wait(waiting, 5000), 0);
+    contains(t_proc_out(waiting), "wait      2");
+}
+
+static void refuses_bad_input(void **state)
+{
+    (void)state;
+
+    says(CLI(2, "acquire", "bad", "--ttl", "1ms"), "holdfast: LIMIT: ");
+    says(CLI(2, "acquire", "bad", "--ttl", "0s"), "holdfast: LIMIT: ");
+    says(CLI(2, "acquire", "bad", "--ttl", "30"), "holdfast: MALFORMED: --ttl 30: a bare number");
+    says(CLI(2, "acquire", "bad", "--wait", "soon"), "holdfast: MALFORMED: --wait soon");
+    says(CLI(2, "acquire"), "holdfast: MALFORMED: usage: holdfast acquire ");
+    says(CLI(2, "acquire", ""), "holdfast: ");
+    says(CLI(2, "acquire", "a\nb"), "holdfast: ");
+    says(CLI(2, "acquire", "a", "--prefix", "b"), "holdfast: MALFORMED: acquire takes no --prefix");
+    says(CLI(2, "renew", "a", "one"), "holdfast: MALFORMED: TOKEN one: ");
+    says(CLI(2, "renew", "a", "0"), "holdfast: ");
+    says(CLI(2, "renew", "a"), "holdfast: MALFORMED: usage: ");
+    says(CLI(2, "renew", "a", "1", "2"), "holdfast: MALFORMED: usage: ");
+    says(CLI(2, "nonsense"), "holdfast: MALFORMED: unknown command nonsense");
+    says(CLI(2, "op", "begin", "k"), "holdfast: MALFORMED: unknown command op");
+    says(CLI(2, "demo", "nothing"), "holdfast: MALFORMED: unknown demo nothing");
+    says(CLI(2, "run", "a", "true"), "holdfast: MALFORMED: usage: holdfast run ");
+    says(CLI(2, "run", "a", "--"), "holdfast: MALFORMED: usage: holdfast run ");
+    says(CLI(2, "--timeout", "0s", "acquire", "a"), "holdfast: MALFORMED: --timeout 0s");
+    struct t_result result = CLI(2, "acquire", "bad", "--ttl", "1ms", "--json");
+    assert_string_equal(result.out, "");
+    contains(result.err, "{\"code\":3,");
+    contains(result.err, "\"reason\":\"LIMIT\"");
+    contains(CLI(2, "--json", "renew", "a", "x").err, "\"reason\":\"MALFORMED\"");
+}
+
+static void renews(void **state)
+{
+    char *token = token_of("renew", "20s");
+    (void)state;
+
+    contains(CLI(0, "renew", "renew", token, "--ttl", "1h").out, "RESOURCE  TOKEN  TTL\nrenew     1      ");
+    contains(CLI(0, "--json", "renew", "renew", token).out, "{\"items\":[{\"renewed\":{\"ttlMs\":\"");
+    says(CLI(1, "renew", "renew", "9"), "holdfast: UNKNOWN_TOKEN: ");
+    CLI(0, "release", "renew", token);
+    says(CLI(1, "renew", "renew", token), "holdfast: RELEASED: the lease of renew under token 1 is lost");
+    contains(CLI(1, "--json", "renew", "renew", token).out, "{\"items\":[{\"lost\":{\"reason\":\"RELEASED\"}}]}");
+}
+
+static void releases(void **state)
+{
+    char *token = token_of("release", "20s");
+    (void)state;
+
+    contains(CLI(0, "release", "release", token).out, "RELEASED");
+    contains(CLI(0, "--json", "release", "release", token).out, "{\"items\":[{\"wasHeld\":true}]}");
+    says(CLI(1, "release", "release", "7"), "holdfast: NOT_HELD: ");
+    contains(CLI(1, "--json", "release", "release", "7").out, "{\"items\":[{\"wasHeld\":false}]}");
+}
+
+static void checks(void **state)
+{
+    char *token = token_of("check", "20s");
+    (void)state;
+
+    contains(CLI(0, "check", "check", token).out, "CURRENT");
+    contains(CLI(0, "--json", "check", "check", token).out, "{\"items\":[{\"current\":{\"remainingMs\":\"");
+    CLI(0, "release", "check", token);
+    struct t_result result = CLI(1, "check", "check", token);
+    contains(result.out, "NOT_HELD");
+    says(result, "holdfast: NOT_HELD: ");
+    token_of("check", "20s");
+    result = CLI(1, "check", "check", token);
+    contains(result.out, "STALE");
+    says(result, "holdfast: STALE_TOKEN: ");
+    contains(CLI(1, "--json", "check", "check", token).out, "{\"items\":[{\"stale\":{\"fence\":\"2\"}}]}");
+}
+
+static void writes_and_reads(void **state)
+{
+    char *token = token_of("write", "60s"), *next;
+    (void)state;
+
+    contains(CLI(0, "write", "write", token, "hello").out, "RESOURCE  VERSION  FENCE  REPLAYED\nwrite     1        1      no\n");
+    struct t_result result = CLI(0, "read", "write");
+    assert_string_equal(result.out, "hello");
+    contains(CLI(0, "--json", "read", "write").out, "{\"exists\":true,\"value\":\"aGVsbG8=\",\"version\":\"1\",\"fence\":\"1\",");
+    contains(CLI(0, "--json", "write", "write", token, "--", "--x").out, "{\"version\":\"2\",\"fence\":\"1\",\"replayed\":false}");
+    assert_string_equal(CLI(0, "read", "write").out, "--x");
+    CLI(0, "write", "write", token, "");
+    assert_string_equal(CLI(0, "read", "write").out, "");
+    says(CLI(1, "write", "write", token, "x", "--expected-version", "1"), "holdfast: VERSION_MISMATCH: ");
+    contains(CLI(1, "--json", "write", "write", token, "x", "--expected-version", "1").err, "\"reason\":\"VERSION_MISMATCH\"");
+    CLI(0, "write", "write", token, "x", "--expected-version", "3");
+    CLI(0, "write", "write", token, "y", "--write-seq", "5");
+    contains(CLI(0, "write", "write", token, "y", "--write-seq", "5").out, "yes");
+    says(CLI(1, "write", "write", token, "z", "--write-seq", "4"), "holdfast: SUPERSEDED: ");
+    CLI(0, "release", "write", token);
+    says(CLI(1, "write", "write", token, "z"), "holdfast: NOT_HELD: ");
+    next = token_of("write", "60s");
+    says(CLI(1, "write", "write", token, "z"), "holdfast: STALE_TOKEN: ");
+    contains(CLI(1, "--json", "write", "write", token, "z").err, "{\"code\":9,");
+    says(CLI(2, "write", "write", next), "holdfast: MALFORMED: write needs one of");
+    says(CLI(2, "write", "write", next, "x", "--file", "/etc/hostname"), "holdfast: MALFORMED: write needs one of");
+    says(CLI(2, "write", "write", next, "--file", "/nonexistent"), "holdfast: MALFORMED: cannot read /nonexistent: ");
+}
+
+/* All byte values, 300 kB of them, by standard input and by file; then a byte too many. */
+static void writes_binary(void **state)
+{
+    char *dir = t_tmpdir(), *token = token_of("binary", "60s"), *path = t_printf("%s/value", dir);
+    FILE *file = fopen(path, "w");
+    (void)state;
+
+    assert_non_null(file);
+    for (int i = 0; i < 300 * 1024; i++)
+        fputc(i * 7 + i / 256, file);
+    fclose(file);
+    CLI(0, "write", "binary", token, "--file", path);
+    const char *script =
+        "set -e; $H read binary >$D/out; cmp $D/out $D/value; $H write binary $T - <$D/value; $H read binary | cmp - "
+        "$D/value; head -c 1048576 /dev/zero | $H write binary $T -; $H read binary | wc -c";
+    const char *env[] = {t_printf("H=%s", T_HOLDFAST), t_printf("D=%s", dir), t_printf("T=%s", token),
+                         t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
+    struct t_result result =
+        expect_status(t_run((const char *[]){"sh", "-c", script, NULL}, &(struct t_spawn_opts){.env = env}, 30000), 0, "binary");
+    contains(result.out, "1048576\n");
+    script = "head -c 1048577 /dev/zero | $H write binary $T -";
+    result =
+        expect_status(t_run((const char *[]){"sh", "-c", script, NULL}, &(struct t_spawn_opts){.env = env}, 30000), 2, "large");
+    says(result, "holdfast: LIMIT: ");
+}
+
+static void deletes(void **state)
+{
+    char *token = token_of("delete", "60s");
+    (void)state;
+
+    CLI(0, "write", "delete", token, "x");
+    says(CLI(1, "delete", "delete", token, "--expected-version", "7"), "holdfast: VERSION_MISMATCH: ");
+    contains(CLI(0, "delete", "delete", token, "--write-seq", "3").out, "delete    2        1      no\n");
+    contains(CLI(0, "--json", "delete", "delete", token, "--write-seq", "3").out, "\"replayed\":true");
+    struct t_result result = CLI(1, "read", "delete");
+    assert_string_equal(result.out, "");
+    says(result, "holdfast: NO_VALUE: delete has no value (version 2)");
+    contains(CLI(1, "--json", "read", "delete").out, "{\"exists\":false,");
+    says(CLI(1, "delete", "delete", "9"), "holdfast: ");
+    says(CLI(1, "read", "never-was"), "holdfast: NO_SUCH_RESOURCE: ");
+}
+
+static void lists(void **state)
+{
+    char *token = token_of("list/a", "60s");
+    (void)state;
+
+    CLI(0, "write", "list/a", token, "12345");
+    CLI(0, "acquire", "list/b", "--holder", "somebody", "--ttl", "60s");
+    token = token_of("list/c", "60s");
+    CLI(0, "release", "list/c", token);
+    struct t_result result = CLI(0, "resources", "--prefix", "list/");
+    contains(result.out, "RESOURCE  FENCE  LEASED  VERSION  BYTES\n"
+                         "list/a    1      yes     1        5\n"
+                         "list/b    1      yes     0        -\n"
+                         "list/c    1      no      0        -\n");
+    contains(CLI(0, "--json", "resources", "--prefix", "list/c").out, "{\"resources\":[{\"resource\":\"list/c\",\"fence\":\"1\",");
+    result = CLI(0, "leases", "--prefix", "list/");
+    contains(result.out, "list/a    1      ");
+    contains(result.out, "somebody\n");
+    assert_null(strstr(result.out, "list/c"));
+    result = CLI(0, "leases", "--holder", "somebody", "--json");
+    contains(result.out, "\"resource\":\"list/b\"");
+    assert_null(strstr(result.out, "list/a"));
+    contains(CLI(0, "leases", "--prefix", "nothing/").out, "RESOURCE");
+    contains(CLI(0, "--json", "leases", "--prefix", "nothing/").out, "{");
+}
+
+/* More than one page. */
+static void lists_all_pages(void **state)
+{
+    const char *argv[32] = {T_HOLDFAST, "--server", server->url, "acquire", "--ttl", "1h"};
+    (void)state;
+
+    for (int i = 0; i < 63; i++) {
+        for (int j = 0; j < 16; j++)
+            argv[6 + j] = t_printf("page/%d", i * 16 + j);
+        argv[22] = NULL;
+        expect_status(t_run(argv, NULL, 30000), 0, "acquire of 16");
+    }
+    int lines = 0;
+    for (const char *at = CLI(0, "leases", "--prefix", "page/").out; (at = strchr(at, '\n')); at++)
+        lines++;
+    assert_int_equal(lines, 1 + 63 * 16);
+    lines = 0;
+    for (const char *at = CLI(0, "--json", "resources", "--prefix", "page/").out; (at = strstr(at, "\"resource\":")); at++)
+        lines++;
+    assert_int_equal(lines, 63 * 16);
+}
+
+static void shows_a_lease(void **state)
+{
+    struct t_result result;
+    (void)state;
+
+    CLI(0, "acquire", "lease", "--task", "work", "--holder", "me", "--request-id", "req-7");
+    result = CLI(0, "lease", "lease");
+    contains(result.out, "STATE     LIVE\n");
+    contains(result.out, "TASK      work\n");
+    contains(result.out, "HOLDER    me\n");
+    contains(result.out, "REQUEST   req-7\n");
+    CLI(0, "release", "lease", "1");
+    contains(CLI(0, "lease", "lease").out, "STATE     RELEASED\n");
+    contains(CLI(0, "--json", "lease", "lease").out, "\"state\":\"RELEASED\"");
+    says(CLI(1, "lease", "never-was"), "holdfast: NO_SUCH_RESOURCE: ");
+}
+
+static void breaks(void **state)
+{
+    char *token = token_of("break", "60s");
+    (void)state;
+
+    says(CLI(2, "break", "break", "--token", token), "holdfast: MALFORMED: break needs");
+    says(CLI(2, "break", "break", "--reason", "stuck"), "holdfast: MALFORMED: break needs");
+    contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n");
+    says(CLI(1, "renew", "break", token), "holdfast: BROKEN: ");
+    says(CLI(1, "write", "break", token, "x"), "holdfast: STALE_TOKEN: ");
+    contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n"); /* a repeat */
+    char *next = token_of("break", "60s");
+    says(CLI(1, "break", "break", "--token", token, "--reason", "stuck"), "holdfast: CHANGED: ");
+    contains(CLI(1, "--json", "break", "break", "--token", token, "--reason", "stuck").out,
+             "{\"changed\":{\"token\":\"3\",\"live\":true}}");
+    CLI(0, "release", "break", next);
+    says(CLI(1, "break", "break", "--token", next, "--reason", "stuck"), "holdfast: CHANGED: ");
+    token = token_of("break", "60s");
+    contains(CLI(0, "--json", "break", "break", "--token", token, "--reason", "stuck").out, "{\"broken\":{\"fence\":\"");
+}
+
+static void shows_stats(void **state)
+{
+    struct t_result result = CLI(0, "stats");
+    (void)state;
+
+    contains(result.out, "SCHEMA ");
+    contains(result.out, "serving\n");
+    contains(result.out, "/holdfast.v1.LeaseService/Acquire");
+    result = CLI(0, "stats", "--json");
+    contains(result.out, "\"schemaVersion\":\"");
+    contains(result.out, "\"draining\":false");
+}
+
+static void namespaces_and_environment(void **state)
+{
+    const char *env[] = {"HOLDFAST_NAMESPACE=nowhere", t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
+    struct t_spawn_opts opts = {.env = env};
+    struct t_result result;
+    (void)state;
+
+    says(CLI(1, "--namespace", "nowhere", "acquire", "x"), "holdfast: NO_SUCH_NAMESPACE: ");
+    result = t_run((const char *[]){T_HOLDFAST, "acquire", "environment", NULL}, &opts, 30000);
+    says(expect_status(result, 1, "environment"), "holdfast: NO_SUCH_NAMESPACE: ");
+    result = t_run((const char *[]){T_HOLDFAST, "acquire", "environment", "--namespace=default", NULL}, &opts, 30000);
+    expect_status(result, 0, "the flag over the environment");
+}
+
+static void helps(void **state)
+{
+    static const char *const commands[] = {"acquire",   "renew",  "release", "check", "write", "read",  "delete",
+                                           "resources", "leases", "lease",   "break", "run",   "stats", "demo"};
+    struct t_result result = CLI(0, "help");
+    (void)state;
+
+    for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+        contains(result.out, t_printf("\n  %s ", commands[i]));
+        contains(CLI(0, "help", commands[i]).out, t_printf("usage: holdfast %s", commands[i]));
+        contains(CLI(0, commands[i], "--help").out, t_printf("usage: holdfast %s", commands[i]));
+    }
+    assert_null(strstr(result.out, "demo-worker"));
+    assert_string_equal(CLI(0, "--help").out, result.out);
+    assert_string_equal(CLI(0, "--version").out, "holdfast " HOLDFAST_VERSION "\n");
+    CLI(2, "help", "nonsense");
+}
+
+static void out_of_reach(void **state)
+{
+    char *url = t_printf("tcp://127.0.0.1:%d", t_free_port());
+    struct t_result result;
+    (void)state;
+
+    result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "acquire", "x", NULL}, NULL, 10000);
+    says(expect_status(result, 3, "no server"), "holdfast: UNAVAILABLE: ");
+    result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "stats", "--json", NULL}, NULL, 10000);
+    contains(expect_status(result, 3, "no server").err, "{\"code\":14,");
+    result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "demo", NULL}, NULL, 10000);
+    expect_status(result, 3, "demo without server");
+    result = t_run((const char *[]){T_HOLDFAST, "--server", "nonsense", "acquire", "x", NULL}, NULL, 10000);
+    says(expect_status(result, 2, "no URL"), "holdfast: MALFORMED: ");
+}
+
+static void database_down(void **state)
+{
+    struct t_pg *pg = t_pg_start(NULL);
+    struct t_server *other = t_server_start("--dsn", t_pg_dsn(pg), NULL);
+    (void)state;
+
+    expect_status(t_cli(other, "acquire", "x", NULL), 0, "acquire");
+    t_pg_stop(pg, T_PG_FAST);
+    struct t_result result = t_cli(other, "--timeout", "2s", "acquire", "y", NULL);
+    contains(expect_status(result, 4, "acquire without database").err, "holdfast: ");
+    result = t_cli(other, "--timeout", "2s", "--json", "read", "x", NULL);
+    contains(expect_status(result, 4, "read without database").err, "\"reason\":\"");
+    t_server_kill(other, SIGKILL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(acquires),
+        cmocka_unit_test(acquires_several),
+        cmocka_unit_test(repeats_by_request_id),
+        cmocka_unit_test(waits),
+        cmocka_unit_test(refuses_bad_input),
+        cmocka_unit_test(renews),
+        cmocka_unit_test(releases),
+        cmocka_unit_test(checks),
+        cmocka_unit_test(writes_and_reads),
+        cmocka_unit_test(writes_binary),
+        cmocka_unit_test(deletes),
+        cmocka_unit_test(lists),
+        cmocka_unit_test(lists_all_pages),
+        cmocka_unit_test(shows_a_lease),
+        cmocka_unit_test(breaks),
+        cmocka_unit_test(shows_stats),
+        cmocka_unit_test(namespaces_and_environment),
+        cmocka_unit_test(helps),
+        cmocka_unit_test(out_of_reach),
+        cmocka_unit_test_teardown(database_down, t_teardown),
+    };
+    return cmocka_run_group_tests(tests, setup, t_teardown);
+}
