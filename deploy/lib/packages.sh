@@ -37,8 +37,8 @@ install_packages() {
         say "packages: all installed"
         return 0
     fi
-    if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
-        say "these packages are missing, and there is no sudo to install them with: $missing"
+    if [ "$(id -u)" != 0 ] && { ! command -v sudo >/dev/null || ! sudo true; }; then
+        say "these packages are missing, and $(id -un) has no sudo to install them with: $missing"
         say "run as root: apt-get update && apt-get install -y --no-install-recommends $missing"
         return 1
     fi
