@@ -131,6 +131,15 @@ static void fake_send(struct hfi_transport *transport, unsigned endpoint, const 
     uint8_t *reply = NULL;
     size_t reply_len = 0;
 
+    if (fake->threads) {
+        pthread_mutex_lock(&fake->mutex);
+        record(fake, endpoint, data, len);
+        reply = serve_envelope(fake, fake->serve, data, len, &reply_len);
+        pthread_mutex_unlock(&fake->mutex);
+        exchange->done(exchange, HFI_ANSWERED, reply, reply_len);
+        free(reply);
+        return;
+    }
     if (fake->step < fake->n_steps)
         step = fake->steps[fake->step++];
     if (step.how == FAKE_UNREACHABLE) {
@@ -183,7 +192,7 @@ static void fake_transport_free(struct hfi_transport *transport)
     (void)transport;
 }
 
-struct fake *fake_new(const hf_client_options *options)
+static struct fake *make(const hf_client_options *options, bool threads)
 {
     struct fake *fake = calloc(1, sizeof(*fake));
     struct hfi_ports ports;
@@ -196,8 +205,25 @@ struct fake *fake_new(const hf_client_options *options)
     fake->now_ms = 1000000;
     fake->serve = serve_any;
     ports = (struct hfi_ports){.clock = &fake->clock, .random = &fake->random, .transport = &fake->transport, .no_threads = true};
+    pthread_mutex_init(&fake->mutex, NULL);
+    if (threads) {
+        fake->threads = true;
+        ports.clock = &hfi_system_clock;
+        ports.random = &hfi_system_random;
+        ports.no_threads = false;
+    }
     assert_int_equal(hfi_client_new(options, &ports, &fake->client, NULL), HF_OK);
     return fake;
+}
+
+struct fake *fake_new(const hf_client_options *options)
+{
+    return make(options, false);
+}
+
+struct fake *fake_new_threads(const hf_client_options *options)
+{
+    return make(options, true);
 }
 
 void fake_free(struct fake *fake)
@@ -205,6 +231,7 @@ void fake_free(struct fake *fake)
     hf_client_free(fake->client);
     for (size_t i = 0; i < fake->n_calls; i++)
         free(fake->calls[i].payload);
+    pthread_mutex_destroy(&fake->mutex);
     free(fake);
 }
 

@@ -47,7 +47,8 @@ struct fake {
     struct hfi_transport transport;
     int64_t now_ms;
     uint64_t random_next;
-    pthread_mutex_t mutex;
+    bool threads;
+    pthread_mutex_t mutex; /* with threads: of what the server keeps */
 
     struct fake_step steps[64]; /* for the next envelopes */
     size_t n_steps, step;
@@ -67,6 +68,8 @@ struct fake {
 
 /* A client on fakes, without threads. */
 struct fake *fake_new(const hf_client_options *options);
+/* One with the system's clock and its own threads, whose server answers everything at once by `serve`. */
+struct fake *fake_new_threads(const hf_client_options *options);
 void fake_free(struct fake *fake);
 /* What happens to the next envelope that has no step yet. */
 void fake_push(struct fake *fake, enum fake_how how, int64_t after_ms, fake_serve serve);
