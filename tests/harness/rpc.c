@@ -63,7 +63,7 @@ const uint8_t *t_rpc_receive(struct t_rpc *rpc, int ms, size_t *reply_len)
     nng_msg *msg;
     must("receive time", nng_socket_set_ms(rpc->sock, NNG_OPT_RECVTIMEO, ms));
     int rc = nng_recvmsg(rpc->sock, &msg, 0);
-    if (rc == NNG_ETIMEDOUT)
+    if (rc == NNG_ETIMEDOUT || rc == NNG_ECONNRESET)
         return NULL;
     must("receive", rc);
     *reply_len = nng_msg_len(msg);

@@ -32,12 +32,12 @@ void *t_rpc_call_bytes(struct t_rpc *rpc, const char *method, const void *payloa
 /* An envelope of many calls. */
 Holdfast__V1__ReplyEnvelope *t_rpc_envelope(struct t_rpc *rpc, const Holdfast__V1__CallEnvelope *envelope);
 
-/* Any bytes as an envelope. The reply's bytes; NULL: no reply came within `ms`. */
+/* Any bytes as an envelope. The reply's bytes; NULL: no reply came within `ms`, or the connection was dropped. */
 const uint8_t *t_rpc_bytes(struct t_rpc *rpc, const void *bytes, size_t len, int ms, size_t *reply_len);
 
 /* For envelopes in flight: sent, without waiting for the reply. */
 void t_rpc_send(struct t_rpc *rpc, const void *bytes, size_t len);
-/* The reply to what was sent; NULL: none came within `ms`. */
+/* The reply to what was sent; NULL: none came within `ms`, or the connection was dropped; then it won't come any more. */
 const uint8_t *t_rpc_receive(struct t_rpc *rpc, int ms, size_t *reply_len);
 
 /* The message as bytes; they stay until t_rpc_close. */
