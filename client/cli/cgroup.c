@@ -4,6 +4,7 @@
  */
 #include "client/cli/descendants.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -64,8 +65,8 @@ void cgroup_make(struct cgroup *group)
     if (!find_mount(mount, sizeof(mount)) || !find_own(own, sizeof(own)))
         return;
     snprintf(path, sizeof(path), "%s%s/holdfast-run-%d", mount, own, (int)getpid());
-    if (mkdir(path, 0755))
-        return;
+    if (mkdir(path, 0755) && (errno != EEXIST || rmdir(path) || mkdir(path, 0755)))
+        return; /* an empty one is an old one: a `run` and its guardian were killed together */
     strcpy(group->path, path);
 }
 
@@ -81,9 +82,8 @@ void cgroup_kill(const struct cgroup *group)
         return; /* Linux before 5.14 */
 }
 
-void cgroup_remove(struct cgroup *group)
+void cgroup_remove(const struct cgroup *group)
 {
     if (*group->path && rmdir(group->path))
-        return; /* somebody else put a process there */
-    group->path[0] = '\0';
+        return; /* gone already, or somebody else put a process there */
 }

@@ -211,7 +211,7 @@ int cli_read(struct cli *cli)
         const Holdfast__V1__ReadResponse *response = (const Holdfast__V1__ReadResponse *)call.response;
         if (cli->json)
             cli_print_json(response);
-        else
+        else if (response->value.len)
             fwrite(response->value.data, 1, response->value.len, stdout);
         if (!response->exists)
             result = cli_refused(cli, "NO_VALUE", "%s has no value (version %" PRId64 ")", request.resource, response->version);

@@ -1,5 +1,5 @@
 /*
- * cmd_stats.c - stats.
+ * cmd_stats.c - stats. For people, what never happened is left out.
  */
 #include "client/cli/cli.h"
 
@@ -33,6 +33,8 @@ static void print_methods(const Holdfast__V1__StatsResponse *stats)
         const Holdfast__V1__MethodStats *method = stats->methods[i];
         char errors[256] = "";
         size_t used = 0;
+        if (!method->calls)
+            continue;
         for (size_t j = 0; j < method->n_errors && used < sizeof(errors) - 1; j++)
             used += (size_t)snprintf(errors + used, sizeof(errors) - used, "%s%s %s", j ? ", " : "", method->errors[j]->reason,
                                      cli_int(method->errors[j]->count));
@@ -49,6 +51,8 @@ static void print_batches(const Holdfast__V1__StatsResponse *stats)
     cli_row(&table, "BATCHES OF", "BATCHES", "ITEMS", "SPLITS", "RETRIES", "BUSY");
     for (size_t i = 0; i < stats->n_batches; i++) {
         const Holdfast__V1__BatchStats *batch = stats->batches[i];
+        if (!batch->batches)
+            continue;
         cli_row(&table, batch->kind, cli_int(batch->batches), cli_int(batch->items), cli_int(batch->splits),
                 cli_int(batch->retries), cli_int(batch->busy));
     }
@@ -62,7 +66,8 @@ static void print_outcomes(const Holdfast__V1__StatsResponse *stats)
 
     cli_row(&table, "OUTCOME", "COUNT");
     for (size_t i = 0; i < stats->n_outcomes; i++)
-        cli_row(&table, stats->outcomes[i]->name, cli_int(stats->outcomes[i]->count));
+        if (stats->outcomes[i]->count)
+            cli_row(&table, stats->outcomes[i]->name, cli_int(stats->outcomes[i]->count));
     putchar('\n');
     cli_table_print(&table);
 }

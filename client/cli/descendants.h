@@ -29,13 +29,13 @@ struct descendants descendants_signal(int sig);
 struct descendants descendants_kill(void);
 
 /* A cgroup v2 of its own below this process's, which kills what is in it in one stroke. Best effort: `path` is "" where none
- * can be made, and then the other two do nothing. */
+ * can be made, and then the others do nothing. */
 struct cgroup {
     char path[512];
 };
 void cgroup_make(struct cgroup *group);
 void cgroup_enter(const struct cgroup *group); /* this process; async-signal-safe */
 void cgroup_kill(const struct cgroup *group);
-void cgroup_remove(struct cgroup *group);
+void cgroup_remove(const struct cgroup *group);
 
 #endif

@@ -11,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "client/cli/descendants.h"
 #include "client/cli/guardian_messages.h"
 
 bool guardian_fork(struct guardian *guardian, char *const *argv, const sigset_t *mask, void (*sigchld)(int))
@@ -21,9 +20,11 @@ bool guardian_fork(struct guardian *guardian, char *const *argv, const sigset_t 
 
     if (!descendants_adopt() || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds))
         return false;
+    cgroup_make(&job.cgroup);
     pid_t pid = fork();
     if (pid < 0) {
         int error = errno;
+        cgroup_remove(&job.cgroup);
         close(fds[0]);
         close(fds[1]);
         errno = error;
@@ -35,7 +36,7 @@ bool guardian_fork(struct guardian *guardian, char *const *argv, const sigset_t 
         _exit(guardian_main(&job));
     }
     close(fds[1]);
-    *guardian = (struct guardian){.pid = pid, .fd = fds[0]};
+    *guardian = (struct guardian){.pid = pid, .fd = fds[0], .cgroup = job.cgroup};
     return true;
 }
 
@@ -85,6 +86,7 @@ void guardian_replace(struct guardian *guardian)
     /* Whatever it was told: with the guardian dead its children are ours. */
     kill(guardian->pid, SIGKILL);
     for (;;) {
+        cgroup_kill(&guardian->cgroup);
         struct descendants left = descendants_kill();
         while (waitpid(-1, NULL, WNOHANG) > 0)
             ;
@@ -92,6 +94,7 @@ void guardian_replace(struct guardian *guardian)
             break;
         nanosleep(&(struct timespec){.tv_nsec = GUARD_KILL_PAUSE_MS * 1000000L}, NULL);
     }
+    cgroup_remove(&guardian->cgroup);
     close(guardian->fd);
     guardian->fd = -1;
 }
@@ -104,4 +107,5 @@ void guardian_end(struct guardian *guardian)
     guardian->fd = -1;
     while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
         ;
+    cgroup_remove(&guardian->cgroup);
 }

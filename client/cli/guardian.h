@@ -17,11 +17,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "client/cli/descendants.h"
 #include "client/cli/guard_plan.h"
 
 struct guardian {
     pid_t pid;
     int fd; /* readable when there is a report */
+    struct cgroup cgroup;
 };
 
 /* How the command ended. */

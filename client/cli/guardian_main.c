@@ -28,7 +28,6 @@ enum { REFUSED_MAX_MS = 5000 };
 struct keeper {
     const struct guardian_job *job;
     struct guard plan;
-    struct cgroup group;
     struct guardian_report report;
     pid_t command;
     bool run_gone;
@@ -49,7 +48,7 @@ static int64_t boot_ms(void)
 static void become_command(struct keeper *keeper, int error_fd, pid_t parent)
 {
     setpgid(0, keeper->job->group); /* so that the terminal's signals reach it as they would without us */
-    cgroup_enter(&keeper->group);
+    cgroup_enter(&keeper->job->cgroup);
     signal(SIGCHLD, keeper->job->sigchld);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent)
@@ -82,7 +81,6 @@ static void start(struct keeper *keeper, const struct guardian_message *message)
 
     snprintf(token, sizeof(token), "%" PRId64, message->token);
     setenv("HOLDFAST_TOKEN", token, 1);
-    cgroup_make(&keeper->group);
     guard_started(&keeper->plan, message->deadline_ms, message->ttl_ms);
     if (boot_ms() >= message->deadline_ms - keeper->plan.grace_ms)
         return; /* too late to begin; the plan says how it goes on */
@@ -171,7 +169,7 @@ static void reap(struct keeper *keeper)
 
 static void kill_all(struct keeper *keeper)
 {
-    cgroup_kill(&keeper->group);
+    cgroup_kill(&keeper->job->cgroup);
     struct descendants left = descendants_kill();
     reap(keeper);
     if (!left.found || left.refused < left.found) {
@@ -256,7 +254,7 @@ int guardian_main(const struct guardian_job *job)
             kill_all(&keeper);
             break;
         case GUARD_FINISH:
-            cgroup_remove(&keeper.group);
+            cgroup_remove(&job->cgroup);
             report(&keeper);
             return 0;
         case GUARD_WAIT:

@@ -23,6 +23,7 @@ struct guardian_job {
     int fd;
     pid_t group; /* of `run`: the command joins it */
     char *const *argv;
+    struct cgroup cgroup; /* for the command */
     sigset_t mask;
     void (*sigchld)(int);
 };

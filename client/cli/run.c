@@ -77,13 +77,31 @@ static bool take_signals(struct run *run)
     return run->signal_fd >= 0;
 }
 
-/* The next signal that is for the command and that it did not get from the terminal itself; 0: none. */
+/* True if the terminal sent this to the whole foreground group: then the command, which is in ours, has it already. A hangup
+ * goes to the session's leader alone. */
+static bool from_terminal(const struct signalfd_siginfo *info)
+{
+    if (info->ssi_code != SI_KERNEL)
+        return false;
+    switch (info->ssi_signo) {
+    case SIGINT:
+    case SIGQUIT:
+    case SIGWINCH:
+        return true;
+    case SIGHUP:
+        return getsid(0) != getpid();
+    default:
+        return false;
+    }
+}
+
+/* The next signal that the command has not got yet; 0: none. */
 static int next_signal(struct run *run)
 {
     struct signalfd_siginfo info;
 
     while (read(run->signal_fd, &info, sizeof(info)) == sizeof(info))
-        if (info.ssi_code != SI_KERNEL)
+        if (!from_terminal(&info))
             return (int)info.ssi_signo;
     return 0;
 }

@@ -188,6 +188,18 @@ static void ignored_stays_ignored(void **state)
     expect(result, 4);
 }
 
+/* An alarm set before exec is the command's: the kernel sends it to us. */
+static void alarm_is_passed_on(void **state)
+{
+    struct t_result result;
+    const char *env[] = {t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
+    (void)state;
+
+    result = t_run((const char *[]){"perl", "-e", "alarm 1; exec @ARGV", T_HOLDFAST, "run", "run/alarm", "--", "sleep", "60", NULL},
+                   &(struct t_spawn_opts){.env = env}, 30000);
+    expect(result, 128 + SIGALRM);
+}
+
 /* ---- not got ---- */
 
 static void held_by_another(void **state)
@@ -427,6 +439,7 @@ int main(void)
         cmocka_unit_test(statuses),
         cmocka_unit_test(signals_are_passed_on),
         cmocka_unit_test(ignored_stays_ignored),
+        cmocka_unit_test(alarm_is_passed_on),
         cmocka_unit_test(held_by_another),
         cmocka_unit_test(interrupted_while_waiting),
         cmocka_unit_test(refused_or_unreachable),
