@@ -7,15 +7,11 @@
 #include "store/cluster.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <ftw.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/list.h"
@@ -24,168 +20,21 @@
 #include "store/sync.h"
 
 enum {
-    INITDB_MS = 120000,
     ANSWER_MS = 60000,    /* until it answers at all */
     RECOVERY_MS = 600000, /* until it serves */
     FAST_MS = 60000,
     IMMEDIATE_MS = 10000,
-    LEFTOVER_MS = 30000, /* for processes of a dead postmaster */
     BACKOFF_MIN_MS = 100,
     BACKOFF_MAX_MS = 10000,
     STEADY_MS = 30000, /* ran this long: the backoff begins anew */
-    LOG_MAX = 16 << 20,
     SPARE_CONNECTIONS = 20,
     LEAST_CONNECTIONS = 100
 };
-
-static bool interrupted(const struct st_cluster *c)
-{
-    return c->interrupted && c->interrupted();
-}
 
 static int wanted_connections(const struct st_cluster *c)
 {
     int n = c->connections + SPARE_CONNECTIONS;
     return n < LEAST_CONNECTIONS ? LEAST_CONNECTIONS : n;
-}
-
-/* ------------------------------------------------------------------------------------------------ making it */
-
-static int remove_entry(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st;
-    (void)kind;
-    (void)at;
-    return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
-static void data_new(const struct st_cluster *c, char *out, size_t size)
-{
-    snprintf(out, size, "%s.new", c->data);
-}
-
-/* As the user: what an initdb that was cut off has left is gone, and a log that has grown large is set aside. */
-static bool clear_up(const struct st_cluster *c, struct st_problem *problem)
-{
-    char path[CLUSTER_PATH + 8];
-    struct stat st;
-
-    data_new(c, path, sizeof(path));
-    if (nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS) != 0 && errno != ENOENT) {
-        st_problem_set(problem, "data folder %s: cannot remove %s, left by an earlier start: %s", c->dir, path, strerror(errno));
-        return false;
-    }
-    snprintf(path, sizeof(path), "%s.1", c->log);
-    if (stat(c->log, &st) == 0 && st.st_size > LOG_MAX)
-        rename(c->log, path);
-    return true;
-}
-
-/* As the user: the new data takes its place, and the name is on disk. */
-static bool put_in_place(const struct st_cluster *c, struct st_problem *problem)
-{
-    char path[CLUSTER_PATH + 8];
-
-    data_new(c, path, sizeof(path));
-    int dir = open(c->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = dir >= 0 && rename(path, c->data) == 0 && fsync(dir) == 0;
-    if (!ok)
-        st_problem_set(problem, "data folder %s: cannot rename %s to %s: %s", c->dir, path, c->data, strerror(errno));
-    if (dir >= 0)
-        close(dir);
-    return ok;
-}
-
-/* No process works in this folder any more; what those of a dead postmaster or initdb would corrupt is theirs until then. */
-static enum st_cluster_status wait_leftovers(struct st_cluster *c, const char *folder, struct st_problem *problem)
-{
-    int64_t begun = st_sync_now();
-
-    for (pid_t pid; (pid = cluster_any_in(folder)) != 0;) {
-        if (interrupted(c))
-            return ST_CLUSTER_INTERRUPTED;
-        if (st_sync_now() - begun > LEFTOVER_MS) {
-            st_problem_set(problem, "data folder %s: process %d of an earlier PostgreSQL still works in %s", c->dir, (int)pid,
-                           folder);
-            return ST_CLUSTER_FAILED;
-        }
-        struct timespec pause = {0, 20000000};
-        nanosleep(&pause, NULL);
-    }
-    return ST_CLUSTER_OK;
-}
-
-/* Ends a child that takes too long, and reaps it. Its wait status. */
-static int reap(pid_t pid, int pidfd, bool kill_it)
-{
-    int status = -1;
-    if (kill_it)
-        cluster_signal(pidfd, SIGKILL);
-    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        ;
-    return status;
-}
-
-static enum st_cluster_status run_initdb(struct st_cluster *c, struct st_problem *problem)
-{
-    char program[CLUSTER_PATH + 16], path[CLUSTER_PATH + 8], line[512];
-    char *const argv[] = {program,
-                          (char[]){"-D"},
-                          path,
-                          (char[]){"--username=holdfast"},
-                          (char[]){"--encoding=UTF8"},
-                          (char[]){"--locale=C"},
-                          (char[]){"--auth-local=trust"},
-                          (char[]){"--auth-host=reject"},
-                          (char[]){"--data-checksums"},
-                          (char[]){"--no-instructions"},
-                          NULL};
-    int64_t deadline = st_sync_now() + INITDB_MS;
-
-    snprintf(program, sizeof(program), "%s/initdb", c->bindir);
-    data_new(c, path, sizeof(path));
-    log_info("cluster.making", log_str("folder", c->dir), log_str("user", c->user.name), log_str("binaries", c->bindir));
-    pid_t pid = cluster_spawn(c, argv, true, problem);
-    int pidfd = pid < 0 ? -1 : cluster_pidfd(pid);
-    if (pid < 0)
-        return ST_CLUSTER_FAILED;
-    bool ended = false, asked = false;
-    while (pidfd >= 0 && !ended && !asked && st_sync_now() < deadline) {
-        ended = cluster_wait_end(pidfd, 100);
-        asked = interrupted(c);
-    }
-    if (!ended && pidfd >= 0)
-        cluster_signal(pidfd, SIGTERM); /* initdb ends its own child and clears up; we remove what stays at the next start */
-    int status = reap(pid, pidfd, !ended && pidfd >= 0 && !cluster_wait_end(pidfd, 5000));
-    if (pidfd >= 0)
-        close(pidfd);
-    if (asked)
-        return ST_CLUSTER_INTERRUPTED;
-    if (ended && WIFEXITED(status) && WEXITSTATUS(status) == 0)
-        return cluster_as_user(c, put_in_place, problem) ? ST_CLUSTER_OK : ST_CLUSTER_FAILED;
-    cluster_log_tail(c, line, sizeof(line));
-    st_problem_set(problem, "data folder %s: initdb %s: %s (see %s)", c->dir, ended ? "failed" : "took too long", line, c->log);
-    return ST_CLUSTER_FAILED;
-}
-
-/* The major version of the data, 0 if there is none yet, -1 if it cannot be told. */
-static int data_version(const struct st_cluster *c, struct st_problem *problem)
-{
-    char path[CLUSTER_PATH + 16], text[32] = "";
-    struct stat st;
-
-    if (lstat(c->data, &st) != 0 && errno == ENOENT)
-        return 0;
-    snprintf(path, sizeof(path), "%s/PG_VERSION", c->data);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-    if (fd >= 0)
-        close(fd);
-    int major = n > 0 ? atoi(text) : 0;
-    if (major > 0)
-        return major;
-    st_problem_set(problem, "data folder %s: %s is there but is no PostgreSQL data (no PG_VERSION): move it away", c->dir, c->data);
-    return -1;
 }
 
 /* ------------------------------------------------------------------------------------------------ starting it */
@@ -276,7 +125,7 @@ static bool spawn_postmaster(struct st_cluster *c, struct st_problem *problem)
         return true;
     st_problem_set(problem, "cannot watch PostgreSQL (pidfd_open): %s", strerror(errno));
     kill(c->pid, SIGQUIT);
-    reap(c->pid, -1, false);
+    cluster_reap(c->pid, -1, false);
     c->pid = 0;
     return false;
 }
@@ -284,7 +133,7 @@ static bool spawn_postmaster(struct st_cluster *c, struct st_problem *problem)
 /* The postmaster has ended, and its number may be used again. */
 static int forget_postmaster(struct st_cluster *c)
 {
-    int status = c->child && c->pid > 0 ? reap(c->pid, c->pidfd, false) : -1;
+    int status = c->child && c->pid > 0 ? cluster_reap(c->pid, c->pidfd, false) : -1;
     close_pidfd(c);
     return status;
 }
@@ -318,7 +167,7 @@ static enum st_cluster_status wait_serving(struct st_cluster *c, struct st_probl
         PGPing ping = PQping(c->dsn_postgres);
         if (ping == PQPING_OK)
             return ST_CLUSTER_OK;
-        if (interrupted(c))
+        if (cluster_interrupted(c))
             return ST_CLUSTER_INTERRUPTED;
         if (cluster_wait_end(c->pidfd, 20)) {
             int status = forget_postmaster(c);
@@ -335,21 +184,6 @@ static enum st_cluster_status wait_serving(struct st_cluster *c, struct st_probl
             return ST_CLUSTER_FAILED;
         }
     }
-}
-
-/* The adopted one has room for our connections; unknown counts as yes, for then the start-up checks tell. */
-static bool has_room(struct st_cluster *c)
-{
-    struct st_problem ignored;
-    bool room = true;
-    PGconn *conn = st_sync_connect(c->dsn_postgres, 10000, &ignored);
-    PGresult *r = conn ? st_sync_query(conn, st_sync_now() + 10000, &ignored, "SHOW max_connections", 0, NULL) : NULL;
-
-    if (r)
-        room = atoi(PQgetvalue(r, 0, 0)) >= wanted_connections(c);
-    PQclear(r);
-    PQfinish(conn);
-    return room;
 }
 
 /* A postmaster left by a killed server is taken over if it serves where we look for it; otherwise it is ended. Afterwards
@@ -372,7 +206,7 @@ static enum st_cluster_status adopt(struct st_cluster *c, struct st_problem *pro
         log_warn("cluster.moved", log_int("pid", pid), log_str("socket_dir", socket_dir), log_str("folder", c->dir));
     } else {
         status = wait_serving(c, problem);
-        if (status == ST_CLUSTER_OK && has_room(c)) {
+        if (status == ST_CLUSTER_OK) {
             log_info("cluster.adopted", log_int("pid", pid), log_str("folder", c->dir));
             return ST_CLUSTER_OK;
         }
@@ -405,26 +239,22 @@ static enum st_cluster_status make_database(struct st_cluster *c, struct st_prob
 
 static enum st_cluster_status bring_up(struct st_cluster *c, const char *data_dir, struct st_problem *problem)
 {
-    char half[CLUSTER_PATH + 8];
     enum st_cluster_status status = cluster_folder_open(c, data_dir, problem);
-    int major = status == ST_CLUSTER_OK ? data_version(c, problem) : -1;
+    int major = status == ST_CLUSTER_OK ? cluster_data_version(c, problem) : -1;
 
     if (status != ST_CLUSTER_OK)
         return status;
     if (major < 0 || !cluster_find_binaries(c, major, problem))
         return ST_CLUSTER_REFUSED;
-    data_new(c, half, sizeof(half));
-    status = wait_leftovers(c, half, problem);
-    if (status == ST_CLUSTER_OK && !cluster_as_user(c, clear_up, problem))
-        status = ST_CLUSTER_REFUSED;
+    status = cluster_clear_up(c, problem);
     if (status != ST_CLUSTER_OK)
         return status;
     if (major == 0)
-        status = run_initdb(c, problem);
+        status = cluster_make(c, problem);
     else
         status = adopt(c, problem);
     if (status == ST_CLUSTER_OK && c->pidfd < 0) {
-        status = wait_leftovers(c, c->data, problem);
+        status = cluster_wait_leftovers(c, c->data, problem);
         if (status == ST_CLUSTER_OK && (!cluster_as_user(c, remove_stale, problem) || !spawn_postmaster(c, problem)))
             status = ST_CLUSTER_FAILED;
         if (status == ST_CLUSTER_OK)

@@ -56,7 +56,23 @@ bool cluster_paths(struct st_cluster *c, const char *data_dir, struct st_problem
 /* cluster_binaries.c: bindir has initdb and postgres, of this major version (0 = the newest that will do). */
 bool cluster_find_binaries(struct st_cluster *c, int major, struct st_problem *problem);
 
+/* cluster_make.c */
+
+/* The major version of the data, 0 if there is none yet, -1 if it cannot be told. */
+int cluster_data_version(const struct st_cluster *c, struct st_problem *problem);
+/* What an initdb that was cut off has left is gone. Blocks until its processes are. */
+enum st_cluster_status cluster_clear_up(struct st_cluster *c, struct st_problem *problem);
+/* There is data. Blocks for some seconds. */
+enum st_cluster_status cluster_make(struct st_cluster *c, struct st_problem *problem);
+
 /* cluster_process.c */
+
+bool cluster_interrupted(const struct st_cluster *c);
+/* No process works in this folder any more: what those of a dead postmaster or initdb would corrupt is theirs until then.
+ * Blocks for 30 s at most. */
+enum st_cluster_status cluster_wait_leftovers(struct st_cluster *c, const char *folder, struct st_problem *problem);
+/* The child is reaped, killed before if `kill_it`: its wait status. */
+int cluster_reap(pid_t pid, int pidfd, bool kill_it);
 
 /* Runs fn as the user, in a child, and waits: what fn returns, with its problem. */
 bool cluster_as_user(const struct st_cluster *c, bool (*fn)(const struct st_cluster *c, struct st_problem *problem),

@@ -16,11 +16,17 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#include "store/sync.h"
 
 extern char **environ;
 
-enum { CLOEXEC_RANGE = 4 }; /* CLOSE_RANGE_CLOEXEC, which older headers lack */
+enum {
+    CLOEXEC_RANGE = 4, /* CLOSE_RANGE_CLOEXEC, which older headers lack */
+    LEFTOVER_MS = 30000
+};
 
 /* System calls, not glibc's wrappers: those talk to the other threads, which a forked child no longer has. */
 static bool become(const struct cluster_user *user)
@@ -213,4 +219,37 @@ void cluster_log_tail(const struct st_cluster *c, char *out, size_t size)
             best = line;
     }
     snprintf(out, size, "%s", best);
+}
+
+bool cluster_interrupted(const struct st_cluster *c)
+{
+    return c->interrupted && c->interrupted();
+}
+
+enum st_cluster_status cluster_wait_leftovers(struct st_cluster *c, const char *folder, struct st_problem *problem)
+{
+    int64_t begun = st_sync_now();
+
+    for (pid_t pid; (pid = cluster_any_in(folder)) != 0;) {
+        if (cluster_interrupted(c))
+            return ST_CLUSTER_INTERRUPTED;
+        if (st_sync_now() - begun > LEFTOVER_MS) {
+            st_problem_set(problem, "data folder %s: process %d of an earlier PostgreSQL still works in %s", c->dir, (int)pid,
+                           folder);
+            return ST_CLUSTER_FAILED;
+        }
+        struct timespec pause = {0, 20000000};
+        nanosleep(&pause, NULL);
+    }
+    return ST_CLUSTER_OK;
+}
+
+int cluster_reap(pid_t pid, int pidfd, bool kill_it)
+{
+    int status = -1;
+    if (kill_it)
+        cluster_signal(pidfd, SIGKILL);
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    return status;
 }

@@ -14,6 +14,9 @@
 #include "store/check.h"
 #include "store/migrate.h"
 
+/* Where Debian has it; not in everybody's PATH. */
+#define BOUNCER "/usr/sbin/pgbouncer"
+
 enum { CONNECTIONS = 4 };
 
 /* What st_check finds, as one text; "!" before what refuses. */
@@ -146,7 +149,9 @@ static void test_isolation(void **state)
     t_sql(conn, "DO $$BEGIN EXECUTE format('ALTER DATABASE %%I SET default_transaction_isolation = ''repeatable read''', "
                 "current_database()); END$$");
     PQfinish(conn);
-    expect(look(dsn, ST_CHECK_REFUSED), "!default_transaction_isolation is \"repeatable read\"");
+    char *text = look(dsn, ST_CHECK_OK);
+    expect(text, "default_transaction_isolation is \"repeatable read\"");
+    assert_null(strchr(text, '!'));
 }
 
 static void test_privileges(void **state)
@@ -211,15 +216,14 @@ static char *bouncer(const struct t_pg *pg, const char *mode)
                                "listen_port = 6432\nauth_type = any\npool_mode = %s\ndefault_pool_size = 20\n",
                                socket, port, user, dir, mode));
     assert_int_equal(chmod(ini, 0644), 0);
-    const char *const as_root[] = {"pgbouncer", "-u", "postgres", ini, NULL}, *const plain[] = {"pgbouncer", ini, NULL};
+    const char *const as_root[] = {BOUNCER, "-u", "postgres", ini, NULL}, *const plain[] = {BOUNCER, ini, NULL};
     t_proc_expect_err(t_spawn(geteuid() == 0 ? as_root : plain, NULL), "process up", 10000);
     return t_printf("host=%s port=6432 dbname=holdfast user=%s", dir, user);
 }
 
 static bool have_bouncer(void)
 {
-    const char *const argv[] = {"sh", "-c", "PATH=$PATH:/usr/sbin command -v pgbouncer", NULL};
-    return t_run(argv, NULL, 5000).status == 0;
+    return access(BOUNCER, X_OK) == 0;
 }
 
 static void test_transaction_pooling(void **state)

@@ -99,24 +99,6 @@ static void test_adopted(void **state)
     assert_true(is_gone(&pid));
 }
 
-/* More connections than the one that was left allows: it is started anew. */
-static void test_adopted_too_small(void **state)
-{
-    (void)state;
-    char *dir = t_tmpdir();
-    struct t_server *server = t_server_start("--data-dir", dir, NULL);
-    PGconn *conn = t_connect(dsn_of(dir));
-    t_sql(conn, "ALTER SYSTEM SET max_connections = 30"); /* ours rules */
-    assert_int_equal(t_sql_int(conn, "SHOW max_connections"), 100);
-    PQfinish(conn);
-    pid_t pid = postmaster_of(dir);
-    t_server_kill(server, SIGKILL);
-
-    struct t_server *larger = t_server_start("--data-dir", dir, "--connections", "64", NULL);
-    assert_int_equal(postmaster_of(dir), pid);
-    t_server_stop(larger);
-}
-
 static bool restarted(void *arg)
 {
     const char *dir = ((char **)arg)[0];
@@ -176,6 +158,27 @@ static void test_stale_pid_file(void **state)
     works(server, "r");
     assert_int_equal(t_server_stop(server), 0);
     t_proc_kill(other, SIGKILL);
+}
+
+/* Nothing that the server has open, or was itself started with, is open in PostgreSQL; it leads a session of its own. */
+static void test_no_files_inherited(void **state)
+{
+    (void)state;
+    char *dir = t_tmpdir();
+    const char *const argv[] = {
+        "sh", "-c", t_printf("exec 7</etc/passwd; exec %s --data-dir %s --listen tcp://127.0.0.1:0", T_HOLDFASTD, dir), NULL};
+    struct t_proc *proc = t_spawn(argv, NULL);
+
+    t_proc_expect_out(proc, "READY", 60000);
+    pid_t pid = postmaster_of(dir);
+    const char *const ls[] = {"sh", "-c", t_printf("readlink /proc/%d/fd/*", (int)pid), NULL};
+    char *files = t_run(ls, NULL, 5000).out;
+    assert_non_null(strstr(files, "/postgres.log\n"));
+    assert_null(strstr(files, "passwd"));
+    assert_null(strstr(files, "/lock\n"));
+    assert_int_equal(getsid(pid), pid);
+    t_proc_kill(proc, SIGTERM);
+    assert_int_equal(t_proc_wait(proc, 20000), 0);
 }
 
 static bool has_begun(void *arg)
@@ -267,9 +270,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_life, t_teardown),
         cmocka_unit_test_teardown(test_adopted, t_teardown),
-        cmocka_unit_test_teardown(test_adopted_too_small, t_teardown),
         cmocka_unit_test_teardown(test_postmaster_killed, t_teardown),
         cmocka_unit_test_teardown(test_stale_pid_file, t_teardown),
+        cmocka_unit_test_teardown(test_no_files_inherited, t_teardown),
         cmocka_unit_test_teardown(test_initdb_cut_off, t_teardown),
         cmocka_unit_test_teardown(test_asked_to_end_early, t_teardown),
         cmocka_unit_test_teardown(test_bad_folders, t_teardown),
