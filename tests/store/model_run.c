@@ -244,7 +244,7 @@ static size_t choose_all(struct m_world *w, int *places, char *request)
         snprintf(request, M_NAME, "%s", w->last_all_request);
         return w->n_last_all;
     }
-    const struct m_ns *ns = &w->ns[chance(w, 70) ? 0 : rnd(w, 4)];
+    const struct m_ns *ns = &w->ns[chance(w, 60) ? 0 : rnd(w, 4)];
     while (n == 0) {
         for (int i = 0; i < M_KEYS && n < 5; i++) {
             if (w->keys[i].ns == ns && !never_leased(&w->keys[i]) && chance(w, ns->open ? 8 : 70))
