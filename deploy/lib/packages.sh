@@ -3,7 +3,7 @@
 
 HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libnng-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
 HOLDFAST_RUN_PACKAGES="postgresql"
-HOLDFAST_TEST_PACKAGES="libcmocka-dev clang-format-14 pgbouncer"
+HOLDFAST_TEST_PACKAGES="libcmocka-dev clang-format-14 make pgbouncer"
 
 # as_root COMMAND…: runs it with root's rights.
 as_root() {
@@ -27,7 +27,7 @@ missing_packages() {
 
 # install_packages NAME…: they are installed; apt-get is called only if one is missing.
 install_packages() {
-    local missing switch=/etc/postgresql-common/createcluster.d/zz-holdfast.conf status=0
+    local missing status=0 switch=/etc/postgresql-common/createcluster.d/zz-holdfast.conf policy=/usr/sbin/policy-rc.d
     if ! command -v dpkg-query >/dev/null; then
         say "this isn't Debian: assuming that these are installed under their own names: $*"
         return 0
@@ -43,16 +43,20 @@ install_packages() {
         return 1
     fi
     say "packages: installing $missing"
-    # Debian's PostgreSQL package would make a cluster of its own and start it; Holdfast runs its own.
-    if [[ " $missing" == *" postgresql "* ]]; then
-        as_root mkdir -p "${switch%/*}" || return 1
-        echo 'create_main_cluster = false' | as_root tee "$switch" >/dev/null || return 1
+    # Debian's PostgreSQL would make a cluster of its own, and that and pgbouncer would be started; Holdfast needs the programs only.
+    as_root mkdir -p "${switch%/*}" || return 1
+    echo 'create_main_cluster = false' | as_root tee "$switch" >/dev/null || return 1
+    if [ -e "$policy" ]; then
+        policy=""
+    else
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod +x "$policy"
     fi
     as_root apt-get -q update || say "apt-get update failed; trying with the lists that are there"
     # shellcheck disable=SC2086
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install $missing </dev/null || status=1
-    if [[ " $missing" == *" postgresql "* ]]; then
-        as_root rm -f "$switch"
+    as_root rm -f "$switch" ${policy:+"$policy"}
+    if [[ " $missing" == *" pgbouncer "* ]] && command -v systemctl >/dev/null; then
+        as_root systemctl --quiet disable pgbouncer || true
     fi
     [ $status = 0 ] || say "the packages could not be installed: $missing"
     return $status
