@@ -39,7 +39,7 @@ static const char setup_sql[] =
     "set_config('default_transaction_deferrable', 'off', false), set_config('DateStyle', 'ISO', false), "
     "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' "
     "ELSE 'on' END, false), "
-    "set_config('statement_timeout', '15000', false), set_config('idle_in_transaction_session_timeout', '5000', false), "
+    "set_config('statement_timeout', '55000', false), set_config('idle_in_transaction_session_timeout', '5000', false), "
     "set_config('idle_session_timeout', '0', false), set_config('lock_timeout', '10000', false), "
     "set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '1', false), "
     "set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '8000', false)";
@@ -231,7 +231,7 @@ static void connect_now(struct st_conn *conn)
 
 /* ------------------------------------------------------------------------------------------------ setting up */
 
-/* Two transactions: what attach() does is committed before the rest. */
+/* Two transactions: what attach() does is committed before the rest, and within larger limits, for it may end every lease. */
 static bool send_setup(struct st_conn *conn)
 {
     const struct st_pq *pq = conn->store->pq;
@@ -242,7 +242,9 @@ static bool send_setup(struct st_conn *conn)
               pq->sendQueryParams(conn->pg, setup_sql, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
               pq->sendQueryParams(conn->pg, "SELECT holdfast.attach()", 0, NULL, NULL, NULL, NULL, 0) == 1 &&
               pq->pipelineSync(conn->pg) == 1 &&
-              pq->sendQueryParams(conn->pg, "SELECT set_config('lock_timeout', $1, false)", 1, NULL, values, NULL, NULL, 0) == 1;
+              pq->sendQueryParams(conn->pg,
+                                  "SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', '15000', false)",
+                                  1, NULL, values, NULL, NULL, 0) == 1;
     for (int kind = 0; ok && kind < ST_KINDS; kind++)
         ok = pq->sendPrepare(conn->pg, st_kinds[kind].name, st_kinds[kind].sql, 0, NULL) == 1;
     return ok && pq->pipelineSync(conn->pg) == 1;
