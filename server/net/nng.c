@@ -13,11 +13,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/rep.h>
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "net/envelope.h"
 #include "net/mailbox.h"
 #include "proto/c/wire.h"
@@ -25,7 +27,8 @@
 enum {
     SEND_SLOTS = 64,
     LINGER_MS = 50, /* between the hand-over of a reply to nng and the belief that it has left */
-    REARM_MS = 100  /* after a receive failed for want of memory */
+    REARM_MS = 100, /* after a receive failed for want of memory */
+    CLOSE_MS = 1000 /* nng_close is waited for */
 };
 
 struct recv_slot {
@@ -48,13 +51,20 @@ struct reply {
     nng_msg *msg;
 };
 
+/* What nng's threads may touch until nng_close has returned. */
+struct pipes {
+    nng_socket sock;
+    atomic_int open;
+    int max;
+};
+
 struct net_nng {
     struct io *io;
     struct net_nng_config cfg;
     nng_socket sock;
     bool open;
     char url[192];
-    atomic_int pipes;
+    struct pipes *pipes;
 
     struct net_mailbox box;
     struct recv_slot *recvs;
@@ -221,10 +231,10 @@ static void deliver(struct net_mailbox *box, struct net_letter *letter)
 /* A thread of nng. Every pipe that passes ADD_PRE gets its REM_POST, also one closed here. */
 static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
 {
-    struct net_nng *nng = arg;
+    struct pipes *pipes = arg;
     if (event == NNG_PIPE_EV_REM_POST)
-        atomic_fetch_sub(&nng->pipes, 1);
-    else if (atomic_fetch_add(&nng->pipes, 1) >= nng->cfg.max_connections)
+        atomic_fetch_sub(&pipes->open, 1);
+    else if (atomic_fetch_add(&pipes->open, 1) >= pipes->max)
         nng_pipe_close(pipe);
 }
 
@@ -286,17 +296,20 @@ static int bind_url(struct net_nng *nng, const char *url)
 
 static int open_socket(struct net_nng *nng, const char *url)
 {
-    int rc = nng_rep0_open_raw(&nng->sock);
+    nng->pipes = calloc(1, sizeof(*nng->pipes));
+    int rc = nng->pipes ? nng_rep0_open_raw(&nng->sock) : NNG_ENOMEM;
     if (rc)
         return rc;
     nng->open = true;
+    nng->pipes->sock = nng->sock;
+    nng->pipes->max = nng->cfg.max_connections;
     rc = nng_socket_set_size(nng->sock, NNG_OPT_RECVMAXSZ, (size_t)HP_ENVELOPE_MAX + 4); /* the request's id comes on top */
     if (!rc)
         rc = nng_socket_set_int(nng->sock, NNG_OPT_SENDBUF, SEND_SLOTS);
     if (!rc)
-        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_ADD_PRE, on_pipe, nng);
+        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_ADD_PRE, on_pipe, nng->pipes);
     if (!rc)
-        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_REM_POST, on_pipe, nng);
+        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_REM_POST, on_pipe, nng->pipes);
     return rc ? rc : bind_url(nng, url);
 }
 
@@ -370,7 +383,7 @@ void net_nng_stats(const struct net_nng *nng, struct net_nng_stats *out)
                                   .dropped_replies = e->n_dropped,
                                   .in_flight = e->in_flight,
                                   .bytes = e->bytes,
-                                  .connections = atomic_load(&nng->pipes)};
+                                  .connections = atomic_load(&nng->pipes->open)};
 }
 
 static void stop_aio(nng_aio *aio)
@@ -400,14 +413,45 @@ static void free_slots(struct net_nng *nng)
     free(nng->recvs);
 }
 
+static void *close_socket(void *arg)
+{
+    struct pipes *pipes = arg;
+    nng_close(pipes->sock);
+    free(pipes);
+    return NULL;
+}
+
+/*
+ * nng_close of 1.5 may never return, if a connection is lost just as one of its own aios is between its begin and its
+ * schedule (a known fault, mended in nng 1.8). So a thread of its own calls it, and is left behind if it takes too long: it
+ * touches nothing but `pipes`.
+ */
+static void close_in_time(struct pipes *pipes)
+{
+    pthread_t thread;
+    struct timespec until;
+    if (pthread_create(&thread, NULL, close_socket, pipes)) {
+        close_socket(pipes);
+        return;
+    }
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_MS / 1000;
+    if (pthread_timedjoin_np(thread, NULL, &until)) {
+        log_warn("net.close_hangs");
+        pthread_detach(thread);
+    }
+}
+
 void net_nng_free(struct net_nng *nng)
 {
     if (!nng)
         return;
     nng->io->timer_cancel(nng->io, &nng->rearm);
-    if (nng->open)
-        nng_close(nng->sock);
     stop_slots(nng);
+    if (nng->open)
+        close_in_time(nng->pipes);
+    else
+        free(nng->pipes);
     if (nng->box.watch.fd >= 0)
         net_mailbox_release(&nng->box, NULL); /* the letters are parts of the slots, and of `nng` */
     free_slots(nng);

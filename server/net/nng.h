@@ -53,8 +53,8 @@ bool net_nng_idle(const struct net_nng *nng);
 void net_nng_stats(const struct net_nng *nng, struct net_nng_stats *out);
 
 /* The socket is closed, nng's threads no longer touch anything of it, and messages not looked at are dropped. Calls that
- * were not answered stay valid until they are, and their replies are dropped. Blocks only as long as nng's callbacks take.
- * NULL is allowed. */
+ * were not answered stay valid until they are, and their replies are dropped. Blocks while nng's callbacks run, and up to
+ * a second while nng closes its connections. NULL is allowed. */
 void net_nng_free(struct net_nng *nng);
 
 #endif
