@@ -4,9 +4,7 @@
  *     WAITING → RESOLVING → CONNECTING → SETTING_UP → SERVING
  *        ↑__________|____________|____________|___________|      any → CLOSED
  *
- * Non-blocking throughout. While it serves it is in libpq's pipeline mode: an idle connection takes one batch a kind, each
- * with its own Sync and so its own transaction, and is busy until all have answered. Results are acted upon when the Sync
- * is answered, because only then the commit is known.
+ * Non-blocking throughout. What it does while it serves is in serve.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,17 +16,10 @@
 enum {
     CONNECT_MS = 10000, /* for all hosts together */
     SETUP_MS = 60000,   /* attach() may have to end every lease */
-    STALL_MS = 20000,   /* without an answer the connection counts as broken */
     RETRY_BASE_MS = 50,
     RETRY_CAP_MS = 2000,
     STEADY_MS = 1000 /* who served this long begins anew with short pauses */
 };
-
-/* Renewals first: they are what others wait for least and lose most by; releases before acquires, so that these find
- * what those freed. */
-static const enum st_kind flush_order[ST_KINDS] = {ST_RENEW,          ST_RELEASE, ST_ACQUIRE,       ST_ACQUIRE_ALL, ST_WRITE,
-                                                   ST_CHECK,          ST_READ,    ST_GET,           ST_BREAK,       ST_LIST_LEASES,
-                                                   ST_LIST_RESOURCES, ST_STATS,   ST_ADVANCE_FENCES};
 
 /* Plans: facts of this schema, not of the moment; a flip to a hash or sequential plan costs ten times. Times: a host cut
  * off in the middle must not keep row locks. synchronous_commit is never weakened. */
@@ -70,14 +61,14 @@ static void move(struct st_conn *conn, enum st_conn_state to)
     conn->state = to;
 }
 
-static int64_t now_of(const struct st_conn *conn)
+int64_t st_conn_now(const struct st_conn *conn)
 {
     return conn->store->io->now_ms(conn->store->io);
 }
 
-static void set_timer(struct st_conn *conn, int64_t in_ms)
+void st_conn_set_timer(struct st_conn *conn, int64_t in_ms)
 {
-    conn->store->io->timer_set(conn->store->io, &conn->timer, now_of(conn) + in_ms);
+    conn->store->io->timer_set(conn->store->io, &conn->timer, st_conn_now(conn) + in_ms);
 }
 
 /* Waits for `want` on the socket libpq uses now. */
@@ -117,12 +108,12 @@ static void dissolve_all(struct st_conn *conn, struct list *batches)
 }
 
 /* The attempt failed, or the session is over: another one later. */
-static void retry_later(struct st_conn *conn, const char *why)
+void st_conn_retry(struct st_conn *conn, const char *why)
 {
     bool served = conn->state == ST_CONN_SERVING;
     char text[512];
     snprintf(text, sizeof(text), "%.*s", (int)strcspn(why, "\n"), why); /* `why` may go with the session */
-    if (served && now_of(conn) - conn->since_ms >= STEADY_MS)
+    if (served && st_conn_now(conn) - conn->since_ms >= STEADY_MS)
         conn->attempts = 0;
     if (!(conn->attempts & (conn->attempts - 1))) /* 0, 1, 2, 4, … times */
         log_warn(served ? "store.connection_lost" : "store.connect_failed", log_int("connection", conn->index),
@@ -133,7 +124,7 @@ static void retry_later(struct st_conn *conn, const char *why)
     drop_session(conn);
     dissolve_all(conn, &conn->again);
     dissolve_all(conn, &conn->paused);
-    set_timer(conn, pause);
+    st_conn_set_timer(conn, pause);
     if (served)
         st_rebalance(conn->store);
 }
@@ -161,7 +152,7 @@ static void poll_connect(struct st_conn *conn)
         ok = false;
     }
     if (!ok)
-        retry_later(conn, PQerrorMessage(conn->pg));
+        st_conn_retry(conn, PQerrorMessage(conn->pg));
 }
 
 /* Decided by function, not by text: that is translated. */
@@ -188,15 +179,15 @@ static void begin_connect(struct st_conn *conn, const struct st_addresses *to)
         }
     }
     move(conn, ST_CONN_CONNECTING);
-    set_timer(conn, CONNECT_MS);
+    st_conn_set_timer(conn, CONNECT_MS);
     conn->pg = conn->store->pq->connectStartParams(keywords, values, 1);
     if (!conn->pg || PQstatus(conn->pg) == CONNECTION_BAD) {
-        retry_later(conn, conn->pg ? PQerrorMessage(conn->pg) : "out of memory");
+        st_conn_retry(conn, conn->pg ? PQerrorMessage(conn->pg) : "out of memory");
         return;
     }
     PQsetNoticeReceiver(conn->pg, on_notice, conn);
     if (!watch(conn, IO_WRITE)) /* as if the last poll had said WRITING: libpq's rule */
-        retry_later(conn, "cannot wait for the socket");
+        st_conn_retry(conn, "cannot wait for the socket");
 }
 
 static void on_resolved(void *arg)
@@ -205,7 +196,7 @@ static void on_resolved(void *arg)
     struct st_addresses to;
     const char *why = "";
     if (!st_resolve_result(conn->resolve, &to, &why)) {
-        retry_later(conn, why);
+        st_conn_retry(conn, why);
         return;
     }
     begin_connect(conn, &to);
@@ -221,10 +212,10 @@ static void connect_now(struct st_conn *conn)
         break;
     case ST_RESOLVE_STARTED:
         move(conn, ST_CONN_RESOLVING);
-        set_timer(conn, CONNECT_MS);
+        st_conn_set_timer(conn, CONNECT_MS);
         break;
     case ST_RESOLVE_FAILED:
-        retry_later(conn, "cannot resolve the host names of the DSN: no thread, no memory, or not a DSN");
+        st_conn_retry(conn, "cannot resolve the host names of the DSN: no thread, no memory, or not a DSN");
         break;
     }
 }
@@ -251,7 +242,7 @@ static bool send_setup(struct st_conn *conn)
 }
 
 /* What is left to send goes out as soon as the socket takes it. False: the connection is broken. */
-static bool flush_output(struct st_conn *conn)
+bool st_conn_flush_output(struct st_conn *conn)
 {
     int left = conn->store->pq->flush(conn->pg);
     return left >= 0 && watch(conn, left ? IO_READ | IO_WRITE : IO_READ);
@@ -260,10 +251,10 @@ static bool flush_output(struct st_conn *conn)
 static void set_up(struct st_conn *conn)
 {
     move(conn, ST_CONN_SETTING_UP);
-    set_timer(conn, SETUP_MS);
+    st_conn_set_timer(conn, SETUP_MS);
     conn->setup_syncs = 0;
-    if (!send_setup(conn) || !flush_output(conn))
-        retry_later(conn, PQerrorMessage(conn->pg));
+    if (!send_setup(conn) || !st_conn_flush_output(conn))
+        st_conn_retry(conn, PQerrorMessage(conn->pg));
 }
 
 static void begin_to_serve(struct st_conn *conn)
@@ -271,7 +262,7 @@ static void begin_to_serve(struct st_conn *conn)
     struct st_store *store = conn->store;
     move(conn, ST_CONN_SERVING);
     store->io->timer_cancel(store->io, &conn->timer);
-    conn->since_ms = now_of(conn);
+    conn->since_ms = st_conn_now(conn);
     log_info("store.connected", log_int("connection", conn->index), log_int("pid", PQbackendPID(conn->pg)));
     if (store->ready) {
         void (*ready)(void *arg) = store->ready;
@@ -283,7 +274,7 @@ static void begin_to_serve(struct st_conn *conn)
 }
 
 /* One answer of the setup. False: it failed and the connection was given up. */
-static bool setup_result(struct st_conn *conn, const PGresult *res)
+bool st_conn_setup_result(struct st_conn *conn, const PGresult *res)
 {
     switch (PQresultStatus(res)) {
     case PGRES_TUPLES_OK:
@@ -300,164 +291,13 @@ static bool setup_result(struct st_conn *conn, const PGresult *res)
     default: {
         char why[512];
         snprintf(why, sizeof(why), "%s", PQresultErrorMessage(res));
-        retry_later(conn, why);
+        st_conn_retry(conn, why);
         return false;
     }
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ serving */
-
-/* Whether this error ended the session rather than the statement. */
-static bool ends_session(const PGresult *res)
-{
-    const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
-    return !severity || strcmp(severity, "ERROR") != 0;
-}
-
-/* Takes over `res`. False: the connection was given up. */
-static bool batch_result(struct st_conn *conn, PGresult *res)
-{
-    struct st_batch *batch = list_entry(list_first(&conn->inflight), struct st_batch, node);
-    ExecStatusType status = PQresultStatus(res);
-    if (status == PGRES_PIPELINE_SYNC) {
-        PQclear(res);
-        list_remove(&conn->inflight, &batch->node);
-        st_batch_finish(conn, batch);
-        return true;
-    }
-    if (status == PGRES_FATAL_ERROR && ends_session(res)) {
-        char why[512];
-        snprintf(why, sizeof(why), "%s", PQresultErrorMessage(res));
-        PQclear(res);
-        retry_later(conn, why);
-        return false;
-    }
-    /* Rows give way to an error of the commit; the first error stays. */
-    if (status != PGRES_PIPELINE_ABORTED && (!batch->result || PQresultStatus(batch->result) == PGRES_TUPLES_OK)) {
-        PQclear(batch->result);
-        batch->result = res;
-    } else {
-        PQclear(res);
-    }
-    return true;
-}
-
-/* Reads all answers that have arrived. False: the connection was given up. */
-static bool read_results(struct st_conn *conn)
-{
-    const struct st_pq *pq = conn->store->pq;
-    int nothing = 0;
-    while ((conn->state == ST_CONN_SETTING_UP || !list_empty(&conn->inflight)) && !pq->isBusy(conn->pg)) {
-        PGresult *res = pq->getResult(conn->pg);
-        if (!res) {
-            /* One marks the end of a statement's results; more in a row mean that libpq expects nothing although we do. */
-            if (++nothing > 2) {
-                retry_later(conn, "fewer answers than statements");
-                return false;
-            }
-            continue;
-        }
-        nothing = 0;
-        conn->progress_ms = now_of(conn);
-        if (conn->state == ST_CONN_SETTING_UP) {
-            bool ok = setup_result(conn, res);
-            PQclear(res);
-            if (!ok)
-                return false;
-        } else if (!batch_result(conn, res)) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool has_work(const struct st_conn *conn)
-{
-    if (!list_empty(&conn->again))
-        return true;
-    for (int kind = 0; kind < ST_KINDS; kind++) {
-        if (conn->queues[kind].n_items)
-            return true;
-    }
-    return false;
-}
-
-static void serve(struct st_conn *conn)
-{
-    const struct st_pq *pq = conn->store->pq;
-    int alive = pq->consumeInput(conn->pg);
-    pq->isBusy(conn->pg); /* takes in notices, also when no answer is awaited */
-    if (!read_results(conn))
-        return;
-    if (!alive || PQstatus(conn->pg) == CONNECTION_BAD || !flush_output(conn)) {
-        retry_later(conn, PQerrorMessage(conn->pg));
-        return;
-    }
-    if (conn->state != ST_CONN_SERVING || !list_empty(&conn->inflight))
-        return;
-    if (conn->recycle)
-        retry_later(conn, "the session is replaced");
-    else if (has_work(conn))
-        st_wake(conn->store);
-}
-
-static bool send_one(struct st_conn *conn, struct st_batch *batch)
-{
-    if (!st_batch_send(conn, batch)) {
-        list_push_front(&conn->again, &batch->node);
-        return false;
-    }
-    return conn->store->pq->pipelineSync(conn->pg) == 1;
-}
-
-static bool send_again(struct st_conn *conn)
-{
-    struct list_node *node;
-    while ((node = list_pop_front(&conn->again))) {
-        struct st_batch *batch = list_entry(node, struct st_batch, node);
-        if (list_empty(&batch->items) && batch->kind != ST_MAKE_PARTITIONS)
-            st_batch_free(batch); /* their deadlines came first */
-        else if (!send_one(conn, batch))
-            return false;
-    }
-    return true;
-}
-
-static bool send_queued(struct st_conn *conn)
-{
-    for (int i = 0; i < ST_KINDS; i++) {
-        int kind = (int)flush_order[i];
-        for (size_t n = 0; n < st_kinds[kind].per_flush; n++) {
-            struct st_batch *batch = st_batch_take(conn, kind);
-            if (!batch)
-                break;
-            if (!send_one(conn, batch))
-                return false;
-        }
-    }
-    return true;
-}
-
-void st_conn_flush(struct st_conn *conn)
-{
-    if (!st_conn_serves(conn) || !list_empty(&conn->inflight) || !has_work(conn))
-        return;
-    conn->progress_ms = now_of(conn);
-    /* One look before the leap: what is sent on a session that is over ends as lost. */
-    if (!conn->store->pq->consumeInput(conn->pg) || PQstatus(conn->pg) == CONNECTION_BAD) {
-        retry_later(conn, PQerrorMessage(conn->pg));
-        return;
-    }
-    if (!send_again(conn) || !send_queued(conn) || !flush_output(conn)) {
-        char why[256];
-        snprintf(why, sizeof(why), "cannot send: %s", PQerrorMessage(conn->pg));
-        retry_later(conn, why);
-        return;
-    }
-    if (conn->timer.heap_index == 0)
-        set_timer(conn, STALL_MS);
-}
+/* ------------------------------------------------------------------------------------------------ events and life */
 
 static void on_ready(struct io_watch *w, unsigned events)
 {
@@ -466,18 +306,7 @@ static void on_ready(struct io_watch *w, unsigned events)
     if (conn->state == ST_CONN_CONNECTING)
         poll_connect(conn);
     else
-        serve(conn);
-}
-
-static void check_stall(struct st_conn *conn)
-{
-    if (list_empty(&conn->inflight))
-        return; /* set again with the next batch */
-    int64_t left = conn->progress_ms + STALL_MS - now_of(conn);
-    if (left > 0)
-        set_timer(conn, left);
-    else
-        retry_later(conn, "no answer");
+        st_conn_serve(conn);
 }
 
 static void on_timer(struct io_timer *timer)
@@ -489,20 +318,18 @@ static void on_timer(struct io_timer *timer)
         break;
     case ST_CONN_RESOLVING:
     case ST_CONN_CONNECTING:
-        retry_later(conn, "timed out while connecting");
+        st_conn_retry(conn, "timed out while connecting");
         break;
     case ST_CONN_SETTING_UP:
-        retry_later(conn, "timed out while setting up the session");
+        st_conn_retry(conn, "timed out while setting up the session");
         break;
     case ST_CONN_SERVING:
-        check_stall(conn);
+        st_conn_check_stall(conn);
         break;
     case ST_CONN_CLOSED:
         break;
     }
 }
-
-/* ------------------------------------------------------------------------------------------------ life */
 
 void st_conn_init(struct st_conn *conn, struct st_store *store, unsigned char index)
 {
@@ -513,7 +340,7 @@ void st_conn_init(struct st_conn *conn, struct st_store *store, unsigned char in
     list_init(&conn->again);
     list_init(&conn->paused);
     list_init(&conn->inflight);
-    set_timer(conn, 0);
+    st_conn_set_timer(conn, 0);
 }
 
 void st_conn_close(struct st_conn *conn)

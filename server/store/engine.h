@@ -127,8 +127,6 @@ void st_batch_dissolve(struct st_conn *conn, struct st_batch *batch);
 
 /* The connection begins to connect. */
 void st_conn_init(struct st_conn *conn, struct st_store *store, unsigned char index);
-/* If it serves and nothing is in flight, it takes what waits. */
-void st_conn_flush(struct st_conn *conn);
 /* Takes work now or soon. */
 static inline bool st_conn_serves(const struct st_conn *conn)
 {
@@ -136,5 +134,23 @@ static inline bool st_conn_serves(const struct st_conn *conn)
 }
 /* Closed for good; what was in flight ended. Queues and waiting batches are left. */
 void st_conn_close(struct st_conn *conn);
+/* The session, or the attempt at one, is given up because of `why`; what was in flight ended or is queued again; another
+ * attempt follows after a pause. */
+void st_conn_retry(struct st_conn *conn, const char *why);
+/* One answer of the setup. False: it failed and the session was given up. */
+bool st_conn_setup_result(struct st_conn *conn, const PGresult *res);
+/* What is left to send goes out as soon as the socket takes it. False: the connection is broken. */
+bool st_conn_flush_output(struct st_conn *conn);
+void st_conn_set_timer(struct st_conn *conn, int64_t in_ms);
+int64_t st_conn_now(const struct st_conn *conn);
+
+/* ------------------------------------------------------------------------------------------------ serve.c */
+
+/* If it serves and nothing is in flight, it takes what waits. */
+void st_conn_flush(struct st_conn *conn);
+/* Its socket can be read or written: takes in answers, of the setup too. */
+void st_conn_serve(struct st_conn *conn);
+/* Gives the session up if an answer is overdue. */
+void st_conn_check_stall(struct st_conn *conn);
 
 #endif
