@@ -444,7 +444,9 @@ DECLARE
     n int := pg_catalog.cardinality(p_ns);
     got int[];
 BEGIN
-    PERFORM holdfast.require_read_committed();
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
     FOR attempt IN 1..2 LOOP
         SELECT pg_catalog.array_agg(s.i) INTO got FROM (
             SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
@@ -586,7 +588,9 @@ DECLARE
     rest_token bigint[];
     rest_ttl_ms bigint[];
 BEGIN
-    PERFORM holdfast.require_read_committed();
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
     IF p_careful THEN
         RETURN QUERY SELECT * FROM holdfast.renew_locked(ARRAY(SELECT pg_catalog.generate_series(1, n)), p_ns, p_resource, p_token, p_ttl_ms);
         RETURN;
@@ -718,12 +722,16 @@ DECLARE
     mine boolean[];
     t timestamptz;
 BEGIN
-    PERFORM holdfast.require_read_committed();
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
     SELECT pg_catalog.array_agg(s.i) INTO got FROM (
         SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
         FOR NO KEY UPDATE OF r SKIP LOCKED) s;
-    mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+    IF pg_catalog.cardinality(got) IS DISTINCT FROM pg_catalog.cardinality(p_ns) THEN
+        mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+    END IF;
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (
@@ -839,8 +847,7 @@ CREATE TABLE holdfast.lease (
     task text DEFAULT ''::text NOT NULL,
     holder text DEFAULT ''::text NOT NULL,
     labels jsonb,
-    CONSTRAINT lease_check CHECK (((ended = 0) OR (deadline = '-infinity'::timestamp with time zone))),
-    CONSTRAINT lease_ended_check CHECK ((ended = ANY (ARRAY[0, 3, 4])))
+    CONSTRAINT lease_check CHECK (((ended = 0) OR ((ended = ANY (ARRAY[3, 4])) AND (deadline = '-infinity'::timestamp with time zone))))
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
 -- Name: COLUMN lease.token; Type: COMMENT; Schema: holdfast; Owner: -

@@ -65,7 +65,9 @@ DECLARE
     rest_token bigint[];
     rest_ttl_ms bigint[];
 BEGIN
-    PERFORM holdfast.require_read_committed();
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
     IF p_careful THEN
         RETURN QUERY SELECT * FROM holdfast.renew_locked(ARRAY(SELECT pg_catalog.generate_series(1, n)), p_ns, p_resource, p_token, p_ttl_ms);
         RETURN;

@@ -22,12 +22,16 @@ DECLARE
     mine boolean[];
     t timestamptz;
 BEGIN
-    PERFORM holdfast.require_read_committed();
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
     SELECT pg_catalog.array_agg(s.i) INTO got FROM (
         SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
         FOR NO KEY UPDATE OF r SKIP LOCKED) s;
-    mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+    IF pg_catalog.cardinality(got) IS DISTINCT FROM pg_catalog.cardinality(p_ns) THEN
+        mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+    END IF;
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (

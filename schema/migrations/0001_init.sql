@@ -82,12 +82,12 @@ CREATE TABLE holdfast.lease (
     token bigint NOT NULL DEFAULT 0,
     deadline timestamptz NOT NULL DEFAULT '-infinity',
     granted_at timestamptz NOT NULL DEFAULT '-infinity',
-    ended smallint NOT NULL DEFAULT 0 CHECK (ended IN (0, 3, 4)),
+    ended smallint NOT NULL DEFAULT 0,
     task text NOT NULL DEFAULT '',
     holder text NOT NULL DEFAULT '',
     labels jsonb,
     PRIMARY KEY (namespace, resource),
-    CHECK (ended = 0 OR deadline = '-infinity')
+    CHECK (ended = 0 OR (ended IN (3, 4) AND deadline = '-infinity'))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 1);
 COMMENT ON COLUMN holdfast.lease.token IS '0 = never leased.';
 COMMENT ON COLUMN holdfast.lease.deadline IS 'The lease is live while holdfast.clock() is before this. -infinity once somebody ended it.';

@@ -3,6 +3,8 @@
  */
 #include "store/store_env.h"
 
+#include <signal.h>
+
 #include "store/pq.h"
 
 /* ------------------------------------------------------------------------------------------------ connections that break */
@@ -54,6 +56,22 @@ static void an_idle_store_notices_its_loss(void **state)
     t_sql(sql, "SELECT pg_terminate_backend(%s)", old_backend);
     run_until(has_a_new_backend, 10000);
     acquire("r");
+}
+
+static void a_session_that_is_stuck_is_given_up(void **state)
+{
+    (void)state;
+    struct work w, reading;
+    reopen(&(struct st_config){.stall_ms = 500});
+    pid_t pid = (pid_t)atoi(backend());
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    submit_acquire(&w, "r");
+    prepare(&reading, ST_READ, "nothing");
+    submit(&reading);
+    run_until(all_done, 5000);
+    assert_int_equal(w.item.outcome, ST_OUTCOME_LOST);
+    assert_int_equal(reading.item.outcome, ST_NO_SUCH_RESOURCE);
+    assert_int_equal(kill(pid, SIGCONT), 0);
 }
 
 static void too_slow_is_told_from_too_far(void **state)
@@ -310,6 +328,7 @@ int main(void)
         STORE_TEST(terminated_in_flight),
         STORE_TEST(terminated_while_idle),
         STORE_TEST(an_idle_store_notices_its_loss),
+        STORE_TEST(a_session_that_is_stuck_is_given_up),
         STORE_TEST(too_slow_is_told_from_too_far),
         STORE_TEST(while_the_database_is_away),
         STORE_TEST(a_commit_that_was_not_replicated_is_unknown),
