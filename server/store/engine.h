@@ -72,7 +72,7 @@ struct st_store {
     struct io *io;
     const struct st_pq *pq;
     char *dsn;
-    int max_queue, lock_timeout_ms;
+    int max_queue, lock_timeout_ms, stall_ms;
     struct co_limits limits;
     void (*ready)(void *arg);
     void *ready_arg;

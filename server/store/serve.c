@@ -9,8 +9,6 @@
 
 #include "store/engine.h"
 
-enum { STALL_MS = 20000 }; /* without an answer the connection counts as broken */
-
 /* Renewals first: they are what others wait for least and lose most by; releases before acquires, so that these find
  * what those freed. */
 static const enum st_kind flush_order[ST_KINDS] = {ST_RENEW,          ST_RELEASE, ST_ACQUIRE,       ST_ACQUIRE_ALL, ST_WRITE,
@@ -169,14 +167,14 @@ void st_conn_flush(struct st_conn *conn)
         return;
     }
     if (conn->timer.heap_index == 0)
-        st_conn_set_timer(conn, STALL_MS);
+        st_conn_set_timer(conn, conn->store->stall_ms);
 }
 
 void st_conn_check_stall(struct st_conn *conn)
 {
     if (list_empty(&conn->inflight))
         return; /* set again with the next batch */
-    int64_t left = conn->progress_ms + STALL_MS - st_conn_now(conn);
+    int64_t left = conn->progress_ms + conn->store->stall_ms - st_conn_now(conn);
     if (left > 0)
         st_conn_set_timer(conn, left);
     else

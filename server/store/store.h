@@ -214,6 +214,7 @@ struct st_config {
     size_t max_batch_bytes; /* of values in one batch; 0 = 4 MiB */
     int max_queue;          /* items waiting, all connections; 0 = 100,000 */
     int lock_timeout_ms;    /* of the fast lane; 0 = 20 */
+    int stall_ms;           /* a connection that answers nothing for so long counts as broken; 0 = 20,000 */
     const struct st_pq *pq; /* for tests: libpq's stand-in, which must outlive the store; NULL = libpq */
 };
 
