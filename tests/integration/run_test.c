@@ -257,7 +257,7 @@ static void refused_or_unreachable(void **state)
 
 static void renewed_while_it_runs(void **state)
 {
-    struct t_proc *run = t_cli_spawn(server, "run", "run/renewed", "--ttl", "900ms", "--", "sleep", "3", NULL);
+    struct t_proc *run = t_cli_spawn(server, "run", "run/renewed", "--ttl", "2400ms", "--", "sleep", "6", NULL);
     (void)state;
 
     while (t_proc_wait(run, 100) < 0) {
@@ -293,7 +293,7 @@ static void taken_over_from_nobody(struct family *family, const char *resource)
 
 static void stopped_run(void **state)
 {
-    struct family family = family_start(server, "run/stopped", "2s");
+    struct family family = family_start(server, "run/stopped", "5s");
     (void)state;
 
     t_proc_kill(family.run, SIGSTOP);
@@ -305,7 +305,7 @@ static void stopped_run(void **state)
 
 static void killed_run(void **state)
 {
-    struct family family = family_start(server, "run/killed", "2s");
+    struct family family = family_start(server, "run/killed", "4s");
     (void)state;
 
     t_proc_kill(family.run, SIGKILL);

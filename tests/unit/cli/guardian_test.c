@@ -190,12 +190,12 @@ static void renewals_keep_it(void **state)
     struct play play;
     (void)state;
 
-    begin(&play, "sleep 1.2; exit 4", 600);
+    begin(&play, "sleep 2.5; exit 4", 1500);
     for (int i = 0; i < 60; i++) {
         struct pollfd fd = {.fd = play.guardian.fd, .events = POLLIN};
         if (poll(&fd, 1, 50))
             break;
-        guardian_extend(&play.guardian, boot_ms() + 600, 600);
+        guardian_extend(&play.guardian, boot_ms() + 1500, 1500);
     }
     expect_report(&play, 1000);
     assert_int_equal(play.report.why, GUARD_BY_ITSELF);
