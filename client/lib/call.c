@@ -288,7 +288,7 @@ hf_result hfi_call(struct hf_client *client, struct hfi_call *call)
         return HF_NO_MEMORY;
     }
     pthread_mutex_lock(&client->mutex);
-    run.timeout_ms = call->timeout_ms > 0 ? call->timeout_ms : client->timeout_ms;
+    run.timeout_ms = call->timeout_ms > 0 && call->timeout_ms < INT32_MAX ? call->timeout_ms : client->timeout_ms;
     run.deadline_ms = hfi_now(client) + run.timeout_ms;
     result = run_tries(&run);
     pthread_mutex_unlock(&client->mutex);

@@ -13,6 +13,8 @@
 #include "client/lib/client.h"
 #include "proto/c/wire.h"
 
+enum { TIMEOUT_MAX_MS = 86400000 }; /* beyond a day it means "for ever", and sums with it must not overflow */
+
 const char *hf_version(void)
 {
     return HOLDFAST_VERSION;
@@ -83,6 +85,8 @@ static bool copy_options(struct hf_client *client, const hf_client_options *o)
     client->holder = o->holder ? strdup(o->holder) : make_holder(client);
     client->timeout_ms = o->timeout_ms ? o->timeout_ms : HF_DEFAULT_TIMEOUT_MS;
     client->connect_timeout_ms = o->connect_timeout_ms ? o->connect_timeout_ms : HF_DEFAULT_CONNECT_TIMEOUT_MS;
+    if (client->timeout_ms > TIMEOUT_MAX_MS)
+        client->timeout_ms = TIMEOUT_MAX_MS;
     if (client->connect_timeout_ms > client->timeout_ms)
         client->connect_timeout_ms = client->timeout_ms;
     client->log = o->log;

@@ -12,7 +12,7 @@
  *     if (hf_client_new(NULL, &client, &error) != HF_OK) ...
  *     hf_acquire_options options = {.resource = "reports/daily", .ttl_ms = 10000};
  *     if (hf_acquire(client, &options, &lease, NULL, &error) == HF_OK) {
- *         hf_write(lease, NULL, "42", 2, NULL, NULL, &error);
+ *         if (hf_write(lease, NULL, "42", 2, NULL, &error) != HF_OK) ...
  *         hf_release(lease, &error);
  *         hf_lease_free(lease);
  *     }
@@ -125,7 +125,7 @@ typedef struct hf_client_options {
     const char *name_space;     /* NULL = "default" */
     const char *key;            /* reserved: must be NULL */
     const char *holder;         /* who we are, for people; NULL = host:pid:random */
-    int64_t timeout_ms;         /* how long a call may take with all its retries; 0 = 30 s */
+    int64_t timeout_ms;         /* how long a call may take with all its retries; 0 = 30 s; at most a day */
     int64_t connect_timeout_ms; /* give up a call that could not even be sent; 0 = 5 s, never more than timeout_ms */
     hf_loss_fn on_loss;         /* for leases without one of their own; NULL = none */
     void *on_loss_arg;
@@ -211,7 +211,7 @@ HF_API hf_result hf_adopt(hf_client *client, const hf_adopt_options *options, hf
  * before each effect that the lease protects; only hf_write and the like are refused by the server as well. */
 HF_API bool hf_lease_valid(hf_lease *lease);
 /* Why the lease is over, or NULL if it is valid: "EXPIRED", "TAKEN_OVER", "RELEASED", "BROKEN", "UNKNOWN_TOKEN" as the server
- * said, or "DEADLINE": no renewal got through in time, so that it may have been lost. Static. */
+ * said, or "DEADLINE": no renewal got through in time, so that it may have been lost; "FORKED" in a child. Static. */
 HF_API const char *hf_lease_loss(hf_lease *lease);
 /* The fencing token: of the first resource, or of that one (0 if it isn't in the lease). Also of a lost lease. */
 HF_API int64_t hf_lease_token(const hf_lease *lease);

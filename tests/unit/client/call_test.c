@@ -304,6 +304,20 @@ static void wrong_options_name_their_field(void **state)
     assert_null(client);
 }
 
+static void a_timeout_without_end_is_no_accident(void **state)
+{
+    const hf_client_options options = {.timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX};
+    struct fake *fake = fake_new(&options);
+    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+
+    (void)state;
+    call.timeout_ms = INT64_MAX;
+    fake_push(fake, FAKE_RESET, 0, NULL);
+    assert_int_equal(hfi_call(fake->client, &call), HF_OK);
+    hfi_call_release(&call);
+    fake_free(fake);
+}
+
 static void results_have_names(void **state)
 {
     (void)state;
@@ -331,6 +345,7 @@ int main(void)
         cmocka_unit_test(more_than_4_mib_are_refused_here),
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(wrong_options_name_their_field),
+        cmocka_unit_test(a_timeout_without_end_is_no_accident),
         cmocka_unit_test(results_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
