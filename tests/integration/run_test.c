@@ -257,14 +257,15 @@ static void refused_or_unreachable(void **state)
 
 static void renewed_while_it_runs(void **state)
 {
-    struct t_proc *run = t_cli_spawn(server, "run", "run/renewed", "--ttl", "2400ms", "--", "sleep", "6", NULL);
+    char *ready = t_printf("%s/ready", t_tmpdir());
+    struct t_proc *run =
+        t_cli_spawn(server, "run", "run/renewed", "--ttl", "2400ms", "--", "sh", "-c", t_printf("echo >%s; sleep 6", ready), NULL);
     (void)state;
 
-    while (t_proc_wait(run, 100) < 0) {
-        struct t_result other = t_cli(server, "acquire", "run/renewed", NULL);
-        if (other.status == 0)
-            break;
-    }
+    assert_true(t_wait_for(written, ready, 10000));
+    while (t_proc_wait(run, 100) < 0)
+        if (t_cli(server, "acquire", "run/renewed", NULL).status == 0)
+            break; /* it ended just now, or the lease was lost: its status tells */
     ended_with(run, 0, 5000);
     assert_string_equal(t_proc_err(run), "");
 }

@@ -191,7 +191,7 @@ static void renewals_keep_it(void **state)
     (void)state;
 
     begin(&play, "sleep 2.5; exit 4", 1500);
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < 200; i++) {
         struct pollfd fd = {.fd = play.guardian.fd, .events = POLLIN};
         if (poll(&fd, 1, 50))
             break;
