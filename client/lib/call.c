@@ -241,7 +241,7 @@ static hf_result take_reply(struct running *run)
     call->arena = hp_arena_new(run->reply_len * 32 + ((size_t)1 << 20));
     if (!call->arena)
         return HF_NO_MEMORY;
-    call->response = hp_unpack(call->arena, call->response_type, run->reply, run->reply_len, &call->status);
+    call->response = hp_unpack_within(&hp_wire_reply, call->arena, call->response_type, run->reply, run->reply_len, &call->status);
     if (call->response)
         return HF_OK;
     call->status.code = HP_INTERNAL;

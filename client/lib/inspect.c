@@ -6,7 +6,7 @@
 #include "client/lib/client.h"
 #include "holdfast/v1/resource.pb-c.h"
 
-enum { PAGE_REPLY_BYTES = 2 << 20, VALUE_REPLY_BYTES = HF_VALUE_MAX + 4096 };
+enum { PAGE_REPLY_BYTES = 6 << 20, VALUE_REPLY_BYTES = HF_VALUE_MAX + 4096 };
 
 static char *mutable(const char *text)
 {

@@ -4,7 +4,7 @@
  * While one envelope is in flight the next one fills; when its answer comes, all that is queued goes out, so that nothing is ever
  * delayed on purpose. An envelope that has been out for HFI_STALL_MS holds nobody up any more (one slow call must not delay its
  * neighbours), and calls that may wait at the server, and renewals, travel alone and at once. An envelope holds at most 1000 calls
- * and 4 MiB.
+ * and 4 MiB, and no more than whose answers are likely to fit into one of 16 MiB.
  *
  * Lock: all functions are called with the client's mutex held. The transport is called with it released. A try's `done` is called
  * with it held: it may only note and signal.
@@ -15,7 +15,7 @@
 #include "client/lib/ports.h"
 #include "proto/c/err.h"
 
-enum { HFI_STALL_MS = 10, HFI_SEND_MS = 250, HFI_REPLY_MAX = 16 << 20 };
+enum { HFI_STALL_MS = 10, HFI_SEND_MS = 250, HFI_REPLY_MAX = 12 << 20 };
 
 struct hfi_envelope;
 

@@ -125,8 +125,9 @@ static void absorb_all(struct hfi_renewal *renewal)
     if (renewal->try.fate == HFI_ANSWERED && renewal->try.status.code == HP_OK) {
         arena = hp_arena_new(renewal->try.reply_len * 32 + ((size_t)1 << 20));
         if (arena)
-            response = (const Holdfast__V1__RenewResponse *)hp_unpack(arena, &holdfast__v1__renew_response__descriptor,
-                                                                      renewal->try.reply, renewal->try.reply_len, &status);
+            response = (const Holdfast__V1__RenewResponse *)hp_unpack_within(&hp_wire_reply, arena,
+                                                                             &holdfast__v1__renew_response__descriptor,
+                                                                             renewal->try.reply, renewal->try.reply_len, &status);
         if (response && response->n_items != renewal->n_items)
             response = NULL;
     }

@@ -318,6 +318,44 @@ static void a_timeout_without_end_is_no_accident(void **state)
     fake_free(fake);
 }
 
+static void serve_full_page(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__ListLeasesResponse response = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
+    Holdfast__V1__Lease lease = HOLDFAST__V1__LEASE__INIT, *leases[HF_ITEMS_MAX];
+    Holdfast__V1__Lease__LabelsEntry label = HOLDFAST__V1__LEASE__LABELS_ENTRY__INIT, *labels[64];
+
+    (void)call;
+    label.key = (char *)"0123456789012345678901234567";
+    label.value = (char *)"value";
+    for (int i = 0; i < 64; i++)
+        labels[i] = &label;
+    lease.resource = lease.task = lease.holder = (char *)"name";
+    lease.token = lease.fence = lease.remaining_ms = lease.granted_unix_ms = 1;
+    lease.n_labels = 64;
+    lease.labels = labels;
+    for (int i = 0; i < HF_ITEMS_MAX; i++)
+        leases[i] = &lease;
+    response.n_leases = HF_ITEMS_MAX;
+    response.leases = leases;
+    fake_ok(fake, &response.base);
+}
+
+static void the_largest_page_is_taken(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    hf_page *page = NULL;
+    hf_error error;
+
+    (void)state;
+    fake->serve = serve_full_page;
+    if (hf_list_leases(fake->client, &(hf_list_options){.page_size = HF_ITEMS_MAX}, &page, &error) != HF_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(page->n, HF_ITEMS_MAX);
+    assert_int_equal(page->leases[999].n_labels, 64);
+    hf_page_free(page);
+    fake_free(fake);
+}
+
 static void results_have_names(void **state)
 {
     (void)state;
@@ -346,6 +384,7 @@ int main(void)
         cmocka_unit_test(a_forked_child_is_refused),
         cmocka_unit_test(wrong_options_name_their_field),
         cmocka_unit_test(a_timeout_without_end_is_no_accident),
+        cmocka_unit_test(the_largest_page_is_taken),
         cmocka_unit_test(results_have_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -172,7 +172,7 @@ static void large_answers_are_not_asked_for_together(void **state)
         most = in_this > most ? in_this : most;
         free(tries[i].reply);
     }
-    assert_int_equal(most, 16);
+    assert_int_equal(most, 12);
     fake_free(fake);
 }
 
