@@ -27,7 +27,7 @@ missing_packages() {
 
 # install_packages NAME…: they are installed; apt-get is called only if one is missing.
 install_packages() {
-    local missing status=0 switch=/etc/postgresql-common/createcluster.d/zz-holdfast.conf policy=/usr/sbin/policy-rc.d
+    local missing
     if ! command -v dpkg-query >/dev/null; then
         say "this isn't Debian: assuming that these are installed under their own names: $*"
         return 0
@@ -43,21 +43,29 @@ install_packages() {
         return 1
     fi
     say "packages: installing $missing"
-    # Debian's PostgreSQL would make a cluster of its own, and that and pgbouncer would be started; Holdfast needs the programs only.
-    as_root mkdir -p "${switch%/*}" || return 1
-    echo 'create_main_cluster = false' | as_root tee "$switch" >/dev/null || return 1
-    if [ -e "$policy" ]; then
-        policy=""
-    else
-        printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null && as_root chmod +x "$policy"
+    # shellcheck disable=SC2086
+    apt_install $missing || {
+        say "the packages could not be installed: $missing"
+        return 1
+    }
+}
+
+# apt_install NAME…: by apt-get, without starting what some packages bring: Debian's PostgreSQL would make a cluster of its own, and
+# that and pgbouncer would be started. Two files keep them from it and are taken away again, however this ends.
+apt_install() (
+    clusters=/etc/postgresql-common/createcluster.d/zz-holdfast.conf
+    services=/usr/sbin/policy-rc.d
+    [ -e "$services" ] && services=""
+    trap 'as_root rm -f "$clusters" ${services:+"$services"}' EXIT
+    trap 'exit 1' HUP INT TERM
+    as_root mkdir -p "${clusters%/*}" || exit 1
+    echo 'create_main_cluster = false' | as_root tee "$clusters" >/dev/null || exit 1
+    if [ -n "$services" ]; then
+        printf '#!/bin/sh\nexit 101\n' | as_root tee "$services" >/dev/null && as_root chmod +x "$services"
     fi
     as_root apt-get -q update || say "apt-get update failed; trying with the lists that are there"
-    # shellcheck disable=SC2086
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install $missing </dev/null || status=1
-    as_root rm -f "$switch" ${policy:+"$policy"}
-    if [[ " $missing" == *" pgbouncer "* ]] && command -v systemctl >/dev/null; then
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install "$@" </dev/null || exit 1
+    if [[ " $* " == *" pgbouncer "* ]] && command -v systemctl >/dev/null; then
         as_root systemctl --quiet disable pgbouncer || true
     fi
-    [ $status = 0 ] || say "the packages could not be installed: $missing"
-    return $status
-}
+)
