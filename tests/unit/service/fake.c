@@ -1,0 +1,198 @@
+/*
+ * fake.c - see fake.h. It defines the functions of store/store.h that the services call, so that the real ones aren't
+ * linked; one fixture at a time.
+ */
+#include "unit/service/fake.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/list.h"
+
+static struct fake *the_fake;
+
+/* ---- the store ---- */
+
+void st_submit(struct st_store *store, struct st_item *item)
+{
+    struct fake *f = the_fake;
+    assert_ptr_equal(store, f);
+    assert_non_null(item->done);
+    assert_true(f->n_items < FAKE_ITEMS);
+    f->items[f->n_items++] = item;
+    f->n_submitted++;
+}
+
+void st_stats(const struct st_store *store, struct st_stats *out)
+{
+    assert_ptr_equal(store, the_fake);
+    *out = the_fake->stats;
+}
+
+const char *st_kind_name(enum st_kind kind)
+{
+    return kind == ST_ACQUIRE ? "acquire" : "other";
+}
+
+void fake_done(struct fake *f, size_t i, enum st_outcome outcome)
+{
+    assert_true(i < f->n_items);
+    struct st_item *item = f->items[i];
+    memmove(&f->items[i], &f->items[i + 1], (--f->n_items - i) * sizeof(f->items[0]));
+    item->outcome = outcome;
+    item->done(item);
+}
+
+/* ---- time ---- */
+
+static struct fake *fake_of(struct io *io)
+{
+    return list_entry(io, struct fake, io);
+}
+
+static int64_t now_ms(struct io *io)
+{
+    return fake_of(io)->now_ms;
+}
+
+static void timer_cancel(struct io *io, struct io_timer *timer)
+{
+    for (size_t i = 0; i < FAKE_TIMERS; i++)
+        if (fake_of(io)->timers[i] == timer)
+            fake_of(io)->timers[i] = NULL;
+}
+
+static void timer_set(struct io *io, struct io_timer *timer, int64_t at_ms)
+{
+    timer_cancel(io, timer);
+    timer->at_ms = at_ms;
+    for (size_t i = 0; i < FAKE_TIMERS; i++) {
+        if (!fake_of(io)->timers[i]) {
+            fake_of(io)->timers[i] = timer;
+            return;
+        }
+    }
+    fail_msg("too many timers");
+}
+
+void fake_advance(struct fake *f, int64_t ms)
+{
+    f->now_ms += ms;
+    for (size_t i = 0; i < FAKE_TIMERS; i++) {
+        struct io_timer *timer = f->timers[i];
+        if (timer && timer->at_ms <= f->now_ms) {
+            f->timers[i] = NULL;
+            timer->fire(timer);
+        }
+    }
+}
+
+/* ---- the transport ---- */
+
+static void answer(struct hp_call *c, const struct hp_status *status, const ProtobufCMessage *response)
+{
+    struct fake_call *call = (struct fake_call *)c;
+    call->answers++;
+    assert_int_equal(call->answers, 1);
+    if (status && status->code != HP_OK) {
+        call->status = *status;
+        assert_null(response);
+    } else {
+        size_t len = protobuf_c_message_get_packed_size(response);
+        uint8_t *bytes = malloc(len + 1);
+        protobuf_c_message_pack(response, bytes);
+        call->response = protobuf_c_message_unpack(svc_method_find(c->method)->response, NULL, len, bytes);
+        assert_non_null(call->response);
+        free(bytes);
+    }
+    call->taken = !c->arena;
+    hp_arena_free(c->arena);
+    c->arena = NULL;
+    memset(call->payload, 0xaa, c->payload_len); /* it may not be used any more */
+}
+
+struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void *payload, size_t len, int64_t timeout_ms)
+{
+    struct fake_call *call = calloc(1, sizeof(*call));
+    call->payload = malloc(len + 1);
+    memcpy(call->payload, payload, len);
+    call->call = (struct hp_call){.arena = hp_arena_new((1 << 20) + len * 4),
+                                  .method = method,
+                                  .payload = call->payload,
+                                  .payload_len = len,
+                                  .received_ms = f->now_ms,
+                                  .deadline_ms = f->now_ms + (timeout_ms ? timeout_ms : 30000),
+                                  .answer = answer};
+    assert_true(f->n_calls < 64);
+    f->calls[f->n_calls++] = call;
+    svc_dispatch(f->svc, &call->call);
+    return call;
+}
+
+struct fake_call *fake_call(struct fake *f, const char *method, const void *request, int64_t timeout_ms)
+{
+    size_t len = protobuf_c_message_get_packed_size(request);
+    uint8_t *bytes = malloc(len + 1);
+    protobuf_c_message_pack(request, bytes);
+    struct fake_call *call = fake_call_bytes(f, method, bytes, len, timeout_ms);
+    free(bytes);
+    return call;
+}
+
+void fake_assert_error(const struct fake_call *call, enum hp_code code, enum hp_reason reason)
+{
+    assert_int_equal(call->answers, 1);
+    if (call->status.code != code || call->status.reason != reason)
+        fail_msg("%s/%s (%s), wanted %s/%s", hp_code_name(call->status.code), hp_reason_name(call->status.reason),
+                 call->status.message, hp_code_name(code), hp_reason_name(reason));
+}
+
+void *fake_assert_ok(const struct fake_call *call)
+{
+    assert_int_equal(call->answers, 1);
+    if (!call->response)
+        fail_msg("%s/%s (%s), wanted OK", hp_code_name(call->status.code), hp_reason_name(call->status.reason),
+                 call->status.message);
+    return call->response;
+}
+
+/* ---- the fixture ---- */
+
+static void test_random(void *buffer, size_t size)
+{
+    memset(buffer, 0x5a, size);
+}
+
+int fake_setup(void **state)
+{
+    static const struct svc_config cfg = {.version = "1.2.3", .random = test_random};
+    struct fake *f = calloc(1, sizeof(*f));
+    f->io = (struct io){.timer_set = timer_set, .timer_cancel = timer_cancel, .now_ms = now_ms};
+    f->now_ms = 1000000;
+    f->stats.connections_ready = f->stats.connections_wanted = 4;
+    the_fake = f;
+    f->svc = svc_new((struct st_store *)f, &f->io, &cfg);
+    assert_non_null(f->svc);
+    *state = f;
+    return 0;
+}
+
+int fake_teardown(void **state)
+{
+    struct fake *f = *state;
+    while (f->n_items)
+        fake_done(f, 0, ST_DATABASE_DOWN);
+    assert_int_equal(svc_in_flight(f->svc), 0);
+    for (size_t i = 0; i < FAKE_TIMERS; i++)
+        assert_null(f->timers[i]);
+    svc_free(f->svc);
+    for (size_t i = 0; i < f->n_calls; i++) {
+        assert_int_equal(f->calls[i]->answers, 1); /* each exactly once */
+        if (f->calls[i]->response)
+            protobuf_c_message_free_unpacked(f->calls[i]->response, NULL);
+        free(f->calls[i]->payload);
+        free(f->calls[i]);
+    }
+    free(f);
+    return 0;
+}

@@ -1,0 +1,51 @@
+/*
+ * fake.h - the services with everything around them played: a store that does nothing until told, a clock that stands
+ * still, a transport that keeps the answers.
+ */
+#ifndef HOLDFAST_TESTS_UNIT_SERVICE_FAKE_H
+#define HOLDFAST_TESTS_UNIT_SERVICE_FAKE_H
+
+#include "harness/harness.h"
+
+#include "service/service.h"
+
+enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 16 };
+
+struct fake_call {
+    struct hp_call call; /* first */
+    int answers;
+    struct hp_status status;
+    ProtobufCMessage *response; /* of an OK; fake_free frees it */
+    uint8_t *payload;
+    bool taken; /* the service kept the arena */
+};
+
+struct fake {
+    struct io io;
+    int64_t now_ms;
+    struct io_timer *timers[FAKE_TIMERS];
+    struct svc *svc;
+    struct st_item *items[FAKE_ITEMS]; /* submitted and not done */
+    size_t n_items, n_submitted;
+    struct st_stats stats; /* what st_stats tells */
+    struct fake_call *calls[64];
+    size_t n_calls;
+};
+
+/* cmocka's setup and teardown; *state is the struct fake. */
+int fake_setup(void **state);
+int fake_teardown(void **state);
+
+/* A call has been dispatched; what became of it is seen in the result. timeout_ms 0 = 30 s. */
+struct fake_call *fake_call(struct fake *f, const char *method, const void *request, int64_t timeout_ms);
+struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void *payload, size_t len, int64_t timeout_ms);
+/* The item at `i` among those that are out is done. */
+void fake_done(struct fake *f, size_t i, enum st_outcome outcome);
+/* Time passes; timers that are due fire. */
+void fake_advance(struct fake *f, int64_t ms);
+
+/* The call was answered with this, once. */
+void fake_assert_error(const struct fake_call *call, enum hp_code code, enum hp_reason reason);
+void *fake_assert_ok(const struct fake_call *call);
+
+#endif
