@@ -71,7 +71,7 @@ static void planted_faults_are_noticed(void **state)
         const char *function, *right, *wrong;
     } faults[] = {
         {"acquire_batch", "greatest(r.fence, n.fence_floor, l.token)", "greatest(r.fence, l.token)"},
-        {"acquire_batch", "WHEN l.deadline > t THEN 3", "WHEN l.deadline > t + interval '20 ms' THEN 3"},
+        {"acquire_batch", "WHEN l.deadline > t THEN 3", "WHEN l.deadline > t + interval '200 ms' THEN 3"},
         {"renew_batch", "l.deadline > sure", "l.ended = 0"},
         {"renew_locked", "greatest(l.deadline, t + x.ttl_ms * interval '1 ms')", "t + x.ttl_ms * interval '1 ms'"},
         {"release_batch", "WHEN l.token = x.token AND (l.deadline", "WHEN (l.deadline"},
