@@ -135,13 +135,13 @@ static bool send_make_partitions(struct st_conn *conn)
 
 bool st_batch_send(struct st_conn *conn, struct st_batch *batch)
 {
-    if (batch->kind == ST_MAKE_PARTITIONS) {
+    if (batch->kind == ST_PARTITIONS_NOW) {
         if (!send_make_partitions(conn))
             return false;
     } else if (!sort_items(batch) || !send_items(conn, batch)) {
         return false; /* without a Sync nothing of it is committed */
     }
-    if (batch->kind != ST_MAKE_PARTITIONS)
+    if (batch->kind != ST_PARTITIONS_NOW)
         note_sent(conn->store, batch);
     list_push_back(&conn->inflight, &batch->node);
     return true;
@@ -265,7 +265,7 @@ static void make_partitions(struct st_conn *conn)
     /* By connection, not by store: only what is sent after it on this connection is sure to find the partition. */
     if (conn->partitions_ms && now - conn->partitions_ms < PARTITIONS_PAUSE_MS)
         return;
-    struct st_batch *work = st_batch_new(ST_MAKE_PARTITIONS);
+    struct st_batch *work = st_batch_new(ST_PARTITIONS_NOW);
     if (!work)
         return;
     conn->partitions_ms = now;
@@ -352,7 +352,7 @@ static void finish_partitions(struct st_batch *batch)
 void st_batch_finish(struct st_conn *conn, struct st_batch *batch)
 {
     bool rows = batch->result && PQresultStatus(batch->result) == PGRES_TUPLES_OK;
-    if (batch->kind == ST_MAKE_PARTITIONS) {
+    if (batch->kind == ST_PARTITIONS_NOW) {
         finish_partitions(batch);
         return;
     }
@@ -375,7 +375,7 @@ void st_batch_finish(struct st_conn *conn, struct st_batch *batch)
 
 void st_batch_lost(struct st_conn *conn, struct st_batch *batch)
 {
-    if (batch->kind != ST_MAKE_PARTITIONS && st_kinds[batch->kind].writes)
+    if (batch->kind != ST_PARTITIONS_NOW && st_kinds[batch->kind].writes)
         end_all(conn, batch, ST_OUTCOME_LOST, "");
     st_batch_dissolve(conn, batch);
 }

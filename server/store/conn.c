@@ -236,7 +236,7 @@ static bool send_setup(struct st_conn *conn)
               pq->sendQueryParams(conn->pg,
                                   "SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', '15000', false)",
                                   1, NULL, values, NULL, NULL, 0) == 1;
-    for (int kind = 0; ok && kind < ST_KINDS; kind++)
+    for (int kind = 0; ok && kind < ST_KINDS && st_kinds[kind].sql; kind++)
         ok = pq->sendPrepare(conn->pg, st_kinds[kind].name, st_kinds[kind].sql, 0, NULL) == 1;
     return ok && pq->pipelineSync(conn->pg) == 1;
 }

@@ -30,12 +30,12 @@
 enum { ST_TRIED_BUSY = 1, ST_TRIED_SESSION = 2 };
 
 /* What isn't an item's batch but the store's own work on a connection. */
-enum { ST_MAKE_PARTITIONS = ST_KINDS };
+enum { ST_PARTITIONS_NOW = ST_KINDS };
 
 struct st_batch {
     struct list_node node; /* in a connection's again, paused or inflight */
     struct list items;     /* by st_item.queued.node */
-    int kind;              /* enum st_kind, or ST_MAKE_PARTITIONS */
+    int kind;              /* enum st_kind, or ST_PARTITIONS_NOW */
     struct co_history history;
     int64_t due_ms; /* when paused */
 
@@ -78,6 +78,9 @@ struct st_store {
     void *ready_arg;
     struct hb_random random;
     struct co_budget budget;
+    char id[17];
+    void (*turn)(void *arg, const char *ns, const char *resource);
+    void *turn_arg;
     struct heap deadlines; /* waiting items by deadline */
     struct heap pauses;    /* paused items by their second try */
     struct list refused;   /* items whose outcome is set and told at the end of the turn */

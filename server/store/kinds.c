@@ -136,6 +136,14 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                            .outcomes = BIT(ST_FOUND) | BIT(ST_BUSY),
                            .build = st_build_advance,
                            .read = st_read_advance},
+    [ST_LEAVE] = {.name = "leave"},
+    [ST_CREATE_NAMESPACE] = {.name = "create_namespace"},
+    [ST_SET_NAMESPACE] = {.name = "set_namespace"},
+    [ST_LIST_NAMESPACES] = {.name = "list_namespaces"},
+    [ST_AUDIT] = {.name = "audit"},
+    [ST_SWEEP] = {.name = "sweep"},
+    [ST_MAKE_PARTITIONS] = {.name = "make_partitions"},
+    [ST_DROP_PARTITIONS] = {.name = "drop_partitions"},
 };
 
 const char *st_kind_name(enum st_kind kind)

@@ -127,7 +127,7 @@ static bool send_again(struct st_conn *conn)
     struct list_node *node;
     while ((node = list_pop_front(&conn->again))) {
         struct st_batch *batch = list_entry(node, struct st_batch, node);
-        if (list_empty(&batch->items) && batch->kind != ST_MAKE_PARTITIONS)
+        if (list_empty(&batch->items) && batch->kind != ST_PARTITIONS_NOW)
             st_batch_free(batch); /* their deadlines came first */
         else if (!send_one(conn, batch))
             return false;
@@ -137,7 +137,7 @@ static bool send_again(struct st_conn *conn)
 
 static bool send_queued(struct st_conn *conn)
 {
-    for (int i = 0; i < ST_KINDS; i++) {
+    for (int i = 0; i < ST_KINDS && st_kinds[flush_order[i]].sql; i++) {
         int kind = (int)flush_order[i];
         for (size_t n = 0; n < st_kinds[kind].per_flush; n++) {
             struct st_batch *batch = st_batch_take(conn, kind);

@@ -7,6 +7,8 @@
  */
 #include "store/store.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,6 +246,8 @@ void st_submit(struct st_store *store, struct st_item *item)
     size_t several = item->kind == ST_ACQUIRE_ALL ? item->in.acquire.n_resources : 1;
     if (store->closing)
         refuse(store, item, ST_DATABASE_DOWN, "");
+    else if (!st_kinds[item->kind].sql)
+        refuse(store, item, ST_FAILED, "0A000");
     else if (several < 1 || several > ST_MAX_RESOURCES)
         refuse(store, item, ST_FAILED, "54023");
     else if (store->deadlines.n >= (size_t)store->max_queue)
@@ -278,6 +282,10 @@ static bool init(struct st_store *store, const struct st_config *cfg)
     heap_init(&store->pauses, offsetof(struct st_item, pause_index));
     hb_random_seed_os(&store->random);
     co_budget_init(&store->budget, BUDGET_MAX, BUDGET_EARN_PERMILLE);
+    uint64_t id;
+    if (!hb_random_bytes(&id, sizeof(id)))
+        id = hb_random_u64(&store->random);
+    snprintf(store->id, sizeof(store->id), "%016" PRIx64, id);
     store->dsn = strdup(cfg->dsn);
     store->conns = calloc((size_t)store->n_conns, sizeof(*store->conns));
     return store->dsn && store->conns;
@@ -305,6 +313,17 @@ struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*read
     return store;
 }
 
+const char *st_server_id(const struct st_store *store)
+{
+    return store->id;
+}
+
+void st_on_turn(struct st_store *store, void (*turn)(void *arg, const char *ns, const char *resource), void *arg)
+{
+    store->turn = turn;
+    store->turn_arg = arg;
+}
+
 bool st_idle(const struct st_store *store)
 {
     return store->outstanding == 0;
@@ -312,6 +331,7 @@ bool st_idle(const struct st_store *store)
 
 void st_stats(const struct st_store *store, struct st_stats *out)
 {
+    out->listening = false;
     memcpy(out->kinds, store->stats, sizeof(out->kinds));
     out->queued = (int64_t)store->deadlines.n;
     out->connections_wanted = store->n_conns;

@@ -36,6 +36,14 @@ enum st_kind {
     ST_LIST_RESOURCES,
     ST_STATS,
     ST_ADVANCE_FENCES,
+    ST_LEAVE, /* nobody waits on this server for the resource any more */
+    ST_CREATE_NAMESPACE,
+    ST_SET_NAMESPACE,
+    ST_LIST_NAMESPACES,
+    ST_AUDIT,
+    ST_SWEEP,           /* tidies up what has run out, a bounded number of rows */
+    ST_MAKE_PARTITIONS, /* of the audit, ahead of time */
+    ST_DROP_PARTITIONS, /* those that nobody has to keep */
     ST_KINDS
 };
 
@@ -66,9 +74,12 @@ enum st_outcome {
     ST_BREAK_DONE = 60,
     ST_BREAK_CHANGED = 61,
     ST_BREAK_BLOCKED = 62,
+    ST_QUOTA = 70,      /* the namespace has as many leases, or bytes of values, as its policy allows */
+    ST_TTL_BOUNDS = 71, /* the TTL is outside of the namespace's bounds */
+    ST_CONFLICT = 72,   /* the namespace exists with other policies, or is retired; or the policies contradict each other */
     ST_NO_SUCH_NAMESPACE = 90,
 
-    ST_OUTCOME_LOST = 100,  /* the connection broke in flight: it may or may not have taken effect */
+    ST_OUTCOME_LOST = 100,  /* sent, but not answered in time, or the connection broke: it may or may not have taken effect */
     ST_DATABASE_DOWN = 101, /* not sent; no effect */
     ST_QUEUE_FULL = 102,    /* not sent; no effect */
     ST_TIMED_OUT = 103,     /* its deadline passed before it was sent; no effect */
@@ -102,6 +113,27 @@ struct st_resource_row {
     bool exists, leased;
 };
 
+/* A policy that isn't given: left as it is, or at its default. */
+#define ST_UNSET (-1)
+
+/* Policies of a namespace. In requests ST_UNSET = not given; quotas: 0 = no limit. */
+struct st_policy {
+    int64_t lock_delay_ms, min_ttl_ms, max_ttl_ms, audit_writes /* 0 or 1 */;
+    int64_t max_leases, max_waiters, max_value_bytes, audit_keep_days;
+};
+
+struct st_namespace_row {
+    const char *name;
+    struct st_policy policy;
+    int64_t fence_floor;
+    bool retired;
+};
+
+struct st_audit_row {
+    int64_t id, at_unix_ms, token, prior;
+    const char *kind, *resource, *actor, *detail;
+};
+
 /*
  * One row of work. The caller zeroes it, fills in `kind`, the key, the inputs of its kind, `deadline_ms` and `done`, and
  * keeps it and everything it points to alive and unchanged until `done` was called. Outputs are valid from then on, but
@@ -112,7 +144,8 @@ struct st_item {
     enum st_kind kind;
     const char *ns;       /* also for ST_STATS: "" */
     const char *resource; /* ST_ACQUIRE_ALL: the first one; lists: NULL */
-    int64_t deadline_ms;  /* io's clock; it isn't sent after that */
+    int64_t deadline_ms;  /* io's clock; it isn't sent after that, and ends at most ST_GRACE_MS after it, whatever happens */
+    int64_t patience_ms;  /* io's clock; until then it is tried again while its row is busy (slow lane); 0 = deadline_ms */
     void (*done)(struct st_item *item);
     void *owner; /* the caller's */
 
@@ -123,13 +156,21 @@ struct st_item {
             const char *task, *holder, *request_id; /* request_id is never empty */
             const char *labels_json;                /* a JSON object of strings, or NULL */
             int64_t ttl_ms;
+            /* ST_ACQUIRE, as of the moment it is submitted: */
+            bool queued;                /* others wait before it on this server: a free resource is held for it */
+            int64_t waited_ms, wait_ms; /* how long this server's queue on it has waited, and still wants to; 0 = there is none */
+            int64_t next_waited_ms, next_wait_ms; /* the same of the queue that is left if this is granted */
         } acquire;
         struct {
             int64_t token, ttl_ms;
         } renew;
         struct {
             int64_t token;
-        } release, check;
+            bool unless_repeated; /* only if no repeat of the grant was answered: a grant nobody was told of */
+        } release;
+        struct {
+            int64_t token;
+        } check;
         struct {
             int64_t token, write_seq; /* write_seq 0 = none */
             struct st_bytes value;    /* data NULL = delete */
@@ -148,26 +189,47 @@ struct st_item {
             int64_t at_least;
             const char *actor, *reason;
         } advance;
+        struct {
+            struct st_policy policy; /* of ns, for ST_CREATE_NAMESPACE and ST_SET_NAMESPACE */
+            const char *actor;
+            const char *after; /* ST_LIST_NAMESPACES: those behind this name; "" = from the start */
+            int64_t max;
+        } namespaces;
+        struct {
+            const char *resource; /* exactly; "" = all */
+            int64_t after_id;     /* goes on behind this entry; 0 = from the newest */
+            int64_t max;
+        } audit;
+        struct {
+            int64_t max; /* rows looked at */
+        } sweep;
+        struct {
+            int64_t months_ahead; /* ST_MAKE_PARTITIONS */
+        } partitions;
     } in;
 
     enum st_outcome outcome;
     char sqlstate[6]; /* with ST_FAILED */
     union {
         struct {
-            int64_t *tokens;           /* ST_ACQUIRE_ALL: room for n_resources, given by the caller, filled in the order of
-                                          in.acquire.resources if granted */
-            int64_t token;             /* granted: ST_ACQUIRE's; held: the holder's, or the fence; ended: that lease's */
-            int64_t ttl_ms;            /* granted: what remains */
-            int64_t granted_at_ms;     /* io's clock when the batch was sent: for waited_ms */
-            size_t which;              /* not granted: index of the resource that stood in the way */
-            const char *holder, *task; /* held */
-            int64_t remaining_ms;      /* held */
+            int64_t *tokens;                /* ST_ACQUIRE_ALL: room for n_resources, given by the caller, filled in the order of
+                                               in.acquire.resources if granted */
+            int64_t token;                  /* granted: ST_ACQUIRE's; held: the holder's, or the fence; ended: that lease's */
+            int64_t ttl_ms;                 /* granted: what remains */
+            int64_t granted_at_ms;          /* io's clock when the batch was sent: for waited_ms */
+            size_t which;                   /* not granted: index of the resource that stood in the way */
+            const char *holder, *task;      /* held */
+            int64_t remaining_ms;           /* held; with an empty holder: how long it is not to be had although it is free */
+            int64_t limit;                  /* ST_QUOTA: of live leases */
+            int64_t min_ttl_ms, max_ttl_ms; /* ST_TTL_BOUNDS */
         } acquire;
         struct {
             int64_t ttl_ms;
+            int64_t min_ttl_ms, max_ttl_ms; /* ST_TTL_BOUNDS */
         } renew;
         struct {
             int64_t version, fence, write_seq; /* write_seq: the last accepted, with ST_SUPERSEDED */
+            int64_t limit;                     /* ST_QUOTA: of bytes of values */
         } write;
         struct {
             int64_t fence, remaining_ms;
@@ -198,6 +260,19 @@ struct st_item {
         struct {
             int64_t floor;
         } advance;
+        struct {
+            const struct st_namespace_row *rows; /* ST_CREATE_NAMESPACE, ST_SET_NAMESPACE: one */
+            size_t n;
+            bool more;
+        } namespaces;
+        struct {
+            const struct st_audit_row *rows;
+            size_t n;
+            bool more;
+        } audit;
+        struct {
+            int64_t rows; /* tidied up, made, dropped */
+        } done;
     } out;
 
     /* The store's own. */
@@ -207,12 +282,15 @@ struct st_item {
     unsigned char connection, tries;
 };
 
+/* How long beyond its deadline an item that was sent waits for its answer. */
+enum { ST_GRACE_MS = 50 };
+
 struct st_config {
     const char *dsn;        /* libpq conninfo; several hosts allowed */
     int connections;        /* 1..64; 0 = 4 */
     int max_batch;          /* items; 0 = 512 */
     size_t max_batch_bytes; /* of values in one batch; 0 = 4 MiB */
-    int max_queue;          /* items waiting, all connections; 0 = 100,000 */
+    int max_queue;          /* items not done, all connections; 0 = 100,000 */
     int lock_timeout_ms;    /* of the fast lane; 0 = 20 */
     int stall_ms;           /* a connection that answers nothing for so long counts as broken; 0 = 20,000 */
     const struct st_pq *pq; /* for tests: libpq's stand-in, which must outlive the store; NULL = libpq */
@@ -228,6 +306,7 @@ struct st_stats {
     struct st_kind_stats kinds[ST_KINDS];
     int64_t queued;
     int connections_ready, connections_wanted;
+    bool listening; /* turns are told at once, and not only found by polling */
 };
 
 struct st_store;
@@ -237,6 +316,16 @@ struct st_store;
  * `ready` (may be NULL) is called once, when the first connection serves. `cfg` and its strings are copied. NULL: no memory.
  */
 struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*ready)(void *arg), void *arg);
+
+/* 16 hexadecimal digits that tell this server from others on the database, new with each store. */
+const char *st_server_id(const struct st_store *store);
+
+/*
+ * From now on `turn` is called, from the loop and never from within another call of the store, when this server may have
+ * the turn on a resource: another server's release, or one of its own, gave it. A hint, which may come twice, late or never:
+ * who waits polls too. The strings are valid during the call. NULL: nobody is called.
+ */
+void st_on_turn(struct st_store *store, void (*turn)(void *arg, const char *ns, const char *resource), void *arg);
 
 /* The item is queued; `done` is called later, never from within this call. */
 void st_submit(struct st_store *store, struct st_item *item);
