@@ -61,6 +61,8 @@ lets server/service/x.c '"holdfast/v1/lease.pb-c.h"'
 lets server/app/x.c '"net/loop.h"'
 lets client/lib/x.c '<nng/protocol/reqrep0/req.h>'
 lets server/base/x.c '<sys/random.h>'
+lets client/lib/x.c '<holdfast/gate.h>'
+lets client/include/holdfast/x.h '<holdfast/holdfast.h>'
 
 printf '#ifndef HOLDFAST_X_H\n#define HOLDFAST_X_H\nsize_t x(void);\n#endif\n' >"$copy/server/x.h"
 check_headers "$copy" "$build" 2>/dev/null | grep -qF 'server/x.h: does not compile alone' || fail "a header that needs another goes unseen"

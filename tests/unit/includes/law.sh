@@ -12,10 +12,10 @@ messages='"(holdfast/v1|google/rpc|google/protobuf)/[a-z_]+\.pb-c\.h"'
 # law FOLDER: the table. Prints extended regular expressions for what may stand behind #include there.
 law() {
     case "$1" in
-    client/include/holdfast) ;;
-    client/examples) echo '<holdfast/holdfast\.h>' ;;
-    client/lib) printf '%s\n' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/holdfast\.h>' '<nng/.*>' '<protobuf-c/.*>' "$messages" ;;
-    client/cli) printf '%s\n' '"client/(cli|lib)/.*"' '"proto/c/.*"' '<holdfast/holdfast\.h>' '<protobuf-c/.*>' "$messages" ;;
+    client/include/holdfast) echo '<holdfast/[a-z]+\.h>' ;;
+    client/examples) echo '<holdfast/[a-z]+\.h>' ;;
+    client/lib) printf '%s\n' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<nng/.*>' '<protobuf-c/.*>' "$messages" ;;
+    client/cli) printf '%s\n' '"client/(cli|lib)/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
     proto/c) printf '%s\n' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     schema) echo '"schema/.*"' ;;
     server/base) echo '"base/.*"' ;;
