@@ -205,7 +205,7 @@ static void give_out(struct envelope *env, struct slot *slot, const Holdfast__V1
         answer(call, &status, NULL);
         return;
     }
-    charge(env, CALL_COST + from->payload.len);
+    charge(env, CALL_COST + from->payload.len * 2); /* the request as unpacked, and as the store sends it on */
     call->arena = hp_arena_new(CALL_BUDGET + from->payload.len * 4);
     if (!call->arena || !copy_metadata(env, call, from)) {
         hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the call");
@@ -231,7 +231,7 @@ static struct envelope *envelope_new(struct net_envelopes *owner, const void *he
     env->header_len = header_len;
     list_push_back(&owner->list, &env->node);
     owner->in_flight++;
-    charge(env, len);
+    charge(env, len * 2); /* its bytes, and what they are decoded to */
     return env;
 }
 

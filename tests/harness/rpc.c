@@ -3,10 +3,17 @@
  */
 #include "harness/rpc.h"
 
+#include <arpa/inet.h>
+#include <endian.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -166,4 +173,58 @@ void *t_rpc_call(struct t_rpc *rpc, const char *method, const void *request, con
     size_t len;
     const uint8_t *bytes = t_rpc_pack(rpc, request, &len);
     return t_rpc_call_bytes(rpc, method, bytes, len, 0, response, status);
+}
+
+/* ---- below nng ---- */
+
+static const char greeting[8] = {0, 'S', 'P', 0, 0, 0x30, 0, 0}; /* a REQ socket's */
+
+static void send_all(int fd, const void *bytes, size_t len)
+{
+    for (const char *at = bytes; len;) {
+        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+        if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+            return; /* the other side may have seen enough */
+        assert_true(n > 0);
+        at += n;
+        len -= (size_t)n;
+    }
+}
+
+int t_raw_open(const char *url)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET};
+    char host[64], theirs[8];
+    unsigned port;
+    assert_int_equal(sscanf(url, "tcp://%63[0-9.]:%u", host, &port), 2);
+    address.sin_port = htons((uint16_t)port);
+    assert_int_equal(inet_pton(AF_INET, host, &address.sin_addr), 1);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    send_all(fd, greeting, sizeof(greeting));
+    assert_int_equal(recv(fd, theirs, sizeof(theirs), MSG_WAITALL), sizeof(theirs));
+    assert_memory_equal(theirs, "\0SP", 4);
+    return fd;
+}
+
+void t_raw_send(int fd, uint64_t announced, const void *bytes, size_t len)
+{
+    uint64_t length = htobe64(announced + 4);
+    uint32_t id = htobe32(0x80000001);
+    send_all(fd, &length, sizeof(length));
+    send_all(fd, &id, sizeof(id));
+    send_all(fd, bytes, len);
+}
+
+bool t_raw_closed(int fd, int ms)
+{
+    int64_t until = t_now_ms() + ms;
+    char buffer[4096];
+    for (int64_t left = ms; left >= 0; left = until - t_now_ms()) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        if (poll(&poll_fd, 1, (int)left) > 0 && recv(fd, buffer, sizeof(buffer), 0) <= 0)
+            return true;
+    }
+    return false;
 }

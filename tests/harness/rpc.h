@@ -45,4 +45,15 @@ const uint8_t *t_rpc_pack(struct t_rpc *rpc, const void *message, size_t *len);
 /* The reply envelope that the bytes are. */
 Holdfast__V1__ReplyEnvelope *t_rpc_replies(struct t_rpc *rpc, const uint8_t *bytes, size_t len);
 
+/*
+ * Below nng: a TCP connection to tcp://HOST:PORT that speaks nng's framing (RFC of SP over TCP: an 8-byte greeting each way,
+ * then an 8-byte length before each message, which for a request begins with its id).
+ */
+/* Connected and greeted; the file descriptor. */
+int t_raw_open(const char *url);
+/* A message that says it has `announced` bytes, of which `len` are sent. */
+void t_raw_send(int fd, uint64_t announced, const void *bytes, size_t len);
+/* The other side has closed the connection before `ms` have passed. What it sends is thrown away. */
+bool t_raw_closed(int fd, int ms);
+
 #endif

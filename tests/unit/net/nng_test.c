@@ -325,15 +325,60 @@ static void a_message_beyond_the_limit_ends_the_connection_only(void **state)
 {
     (void)state;
     struct server *s = start("tcp://127.0.0.1:0", NULL);
-    struct t_rpc *rpc = t_rpc_open(net_nng_url(s->nng)), *other = t_rpc_open(net_nng_url(s->nng));
-    size_t len = 20 << 20, reply_len;
+    struct t_rpc *rpc = t_rpc_open(net_nng_url(s->nng));
+    size_t len = 1 << 20;
     char *bytes = calloc(1, len);
-    assert_null(t_rpc_bytes(rpc, bytes, len, 300, &reply_len));
-    assert_echoes(other);
-    assert_echoes(rpc); /* connected again */
+    int at_limit = t_raw_open(net_nng_url(s->nng));
+    t_raw_send(at_limit, HP_ENVELOPE_MAX, bytes, len); /* it waits for the rest */
+    for (int i = 0; i < 20; i++) {
+        int fd = t_raw_open(net_nng_url(s->nng));
+        t_raw_send(fd, HP_ENVELOPE_MAX + 1, bytes, i % 2 ? len : 0);
+        assert_true(t_raw_closed(fd, 10000));
+        close(fd);
+        assert_echoes(rpc);
+    }
+    assert_false(t_raw_closed(at_limit, 50));
+    close(at_limit);
     free(bytes);
     t_rpc_close(rpc);
-    t_rpc_close(other);
+    stop(s);
+}
+
+/* Connections that end anyhow: before the greeting is read, within a message, with a call in flight. */
+static void connections_that_break_off(void **state)
+{
+    (void)state;
+    struct server *s = start("tcp://127.0.0.1:0", NULL);
+    struct t_rpc *rpc = t_rpc_open(net_nng_url(s->nng));
+    static const char hold[] = "\x0a\x07\x0a\x05/hold", later[] = "\x0a\x08\x0a\x06/later";
+    for (int i = 0; i < 60; i++) {
+        int fd = t_raw_open(net_nng_url(s->nng));
+        if (i % 3 == 0)
+            t_raw_send(fd, 1000, later, 5);
+        else if (i % 3 == 1)
+            t_raw_send(fd, sizeof(hold) - 1, hold, sizeof(hold) - 1);
+        else
+            t_raw_send(fd, sizeof(later) - 1, later, sizeof(later) - 1);
+        if (i % 3 == 1)
+            wait_held(rpc, i / 3 + 1);
+        close(fd);
+    }
+    echo(rpc, "/release", "", NULL); /* calls finish also when their callers are gone; the replies go nowhere */
+    assert_int_equal(n_held(rpc), 0);
+    for (int i = 0; i < 3; i++)
+        echo(rpc, "/later", "", NULL); /* after those that were begun before */
+    t_rpc_close(rpc);
+    loop_stop(s->loop);
+    pthread_join(s->thread, NULL);
+    struct net_nng_stats stats;
+    for (int64_t until = t_now_ms() + 10000; t_now_ms() < until; t_sleep_ms(5)) {
+        net_nng_stats(s->nng, &stats);
+        if (!stats.connections)
+            break;
+    }
+    assert_int_equal(stats.connections, 0);
+    assert_int_equal(stats.in_flight, 0);
+    assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
     stop(s);
 }
 
@@ -384,19 +429,18 @@ static void answers_that_do_not_fit_become_errors(void **state)
     stop(s);
 }
 
-static void a_caller_that_went_away_harms_nobody(void **state)
+static bool gets_through(void *rpc)
 {
-    (void)state;
-    struct server *s = start("tcp://127.0.0.1:0", NULL);
-    struct t_rpc *gone = t_rpc_open(net_nng_url(s->nng)), *rpc = t_rpc_open(net_nng_url(s->nng));
-    send_call(gone, "/hold");
-    wait_held(rpc, 1);
-    t_rpc_close(gone);
-    echo(rpc, "/release", "", NULL);
-    assert_int_equal(n_held(rpc), 0);
-    assert_echoes(rpc);
-    t_rpc_close(rpc);
-    stop(s);
+    size_t len;
+    send_call(rpc, "/echo");
+    return t_rpc_receive(rpc, 1000, &len) != NULL;
+}
+
+static bool does_not_get_through(void *rpc)
+{
+    size_t len;
+    send_call(rpc, "/echo");
+    return t_rpc_receive(rpc, 200, &len) == NULL;
 }
 
 static void beyond_the_bound_nothing_more_is_read(void **state)
@@ -405,7 +449,6 @@ static void beyond_the_bound_nothing_more_is_read(void **state)
     struct net_nng_config cfg = {.max_envelopes = 4, .max_queue = 1};
     struct server *s = start("tcp://127.0.0.1:0", &cfg);
     struct t_rpc *rpc = t_rpc_open(net_nng_url(s->nng)), *waiting[4];
-    size_t len;
     for (int i = 0; i < 4; i++)
         waiting[i] = t_rpc_open(net_nng_url(s->nng));
     for (int i = 0; i < 3; i++)
@@ -413,8 +456,7 @@ static void beyond_the_bound_nothing_more_is_read(void **state)
     wait_held(rpc, 3); /* one is left, by which /held was asked */
     send_call(waiting[3], "/hold");
     /* Now there is none: a message isn't looked at until one is answered. */
-    send_call(rpc, "/echo");
-    assert_null(t_rpc_receive(rpc, 100, &len));
+    assert_true(t_wait_for(does_not_get_through, rpc, 10000));
     stop(s);
     t_rpc_close(rpc);
     for (int i = 0; i < 4; i++)
@@ -533,13 +575,6 @@ static void idle_once_the_replies_have_left(void **state)
     t_rpc_close(other);
 }
 
-static bool gets_through(void *rpc)
-{
-    size_t len;
-    send_call(rpc, "/echo");
-    return t_rpc_receive(rpc, 1000, &len) != NULL;
-}
-
 static void connections_are_bounded(void **state)
 {
     (void)state;
@@ -590,16 +625,17 @@ int main(void)
         cmocka_unit_test(undecodable_envelopes_get_one_refusal),
         cmocka_unit_test(limits_of_one_call_are_its_own),
         cmocka_unit_test(a_message_beyond_the_limit_ends_the_connection_only),
+        cmocka_unit_test(connections_that_break_off),
         cmocka_unit_test(timeouts_and_metadata_arrive),
         cmocka_unit_test(answers_that_do_not_fit_become_errors),
-        cmocka_unit_test(a_caller_that_went_away_harms_nobody),
-        cmocka_unit_test(beyond_the_bound_nothing_more_is_read),
         cmocka_unit_test(held_calls_of_one_caller_do_not_block_another),
         cmocka_unit_test(many_callers_at_once),
-        cmocka_unit_test(closing_under_load),
         cmocka_unit_test(idle_once_the_replies_have_left),
         cmocka_unit_test(connections_are_bounded),
         cmocka_unit_test(urls_that_cannot_be),
+        /* These close sockets with requests in flight, after which nng 1.5 may close no more in this process. */
+        cmocka_unit_test(beyond_the_bound_nothing_more_is_read),
+        cmocka_unit_test(closing_under_load),
     };
     return cmocka_run_group_tests(tests, NULL, t_teardown);
 }

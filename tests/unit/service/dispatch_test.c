@@ -269,6 +269,26 @@ static void calls_beyond_memory_are_refused(void **state)
     assert_int_equal(svc_in_flight(f->svc), 0);
 }
 
+/* Each allocation fails once, in turn: whatever was begun is answered, once. */
+static void a_call_without_memory_is_answered_all_the_same(void **state)
+{
+    struct fake *f = *state;
+    size_t failed = 0;
+    for (int i = 0; i < 50; i++) {
+        f->fail_alloc = i;
+        struct fake_call *call = renew(f, 100, 0);
+        while (f->n_items)
+            fake_done(f, 0, f->n_items % 2 ? ST_BUSY : ST_EXPIRED);
+        assert_int_equal(call->answers, 1);
+        assert_int_equal(svc_in_flight(f->svc), 0);
+        if (!call->response) {
+            fake_assert_error(call, HP_RESOURCE_EXHAUSTED, HP_R_QUEUE_FULL);
+            failed++;
+        }
+    }
+    assert_true(failed > 0);
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
@@ -284,6 +304,7 @@ int main(void)
         T(items_that_all_fail_each_carry_their_error),
         T(a_thousand_items_fit_into_a_call),
         T(calls_beyond_memory_are_refused),
+        T(a_call_without_memory_is_answered_all_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,6 +87,15 @@ void fake_advance(struct fake *f, int64_t ms)
     }
 }
 
+/* ---- memory ---- */
+
+static int until_failure; /* 0 = never */
+
+static void *failing_malloc(size_t size)
+{
+    return until_failure && --until_failure == 0 ? NULL : malloc(size);
+}
+
 /* ---- the transport ---- */
 
 static void answer(struct hp_call *c, const struct hp_status *status, const ProtobufCMessage *response)
@@ -114,6 +123,7 @@ static void answer(struct hp_call *c, const struct hp_status *status, const Prot
 struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void *payload, size_t len, int64_t timeout_ms)
 {
     struct fake_call *call = calloc(1, sizeof(*call));
+    until_failure = 0; /* the call before may have needed fewer */
     call->payload = malloc(len + 1);
     memcpy(call->payload, payload, len);
     call->call = (struct hp_call){.arena = hp_arena_new((1 << 20) + len * 4),
@@ -125,6 +135,7 @@ struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void
                                   .answer = answer};
     assert_true(f->n_calls < 64);
     f->calls[f->n_calls++] = call;
+    until_failure = f->fail_alloc;
     svc_dispatch(f->svc, &call->call);
     return call;
 }
@@ -171,6 +182,7 @@ int fake_setup(void **state)
     f->now_ms = 1000000;
     f->stats.connections_ready = f->stats.connections_wanted = 4;
     the_fake = f;
+    hp_malloc_hook = failing_malloc;
     f->svc = svc_new((struct st_store *)f, &f->io, &cfg);
     assert_non_null(f->svc);
     *state = f;
@@ -180,6 +192,7 @@ int fake_setup(void **state)
 int fake_teardown(void **state)
 {
     struct fake *f = *state;
+    until_failure = 0;
     while (f->n_items)
         fake_done(f, 0, ST_DATABASE_DOWN);
     assert_int_equal(svc_in_flight(f->svc), 0);

@@ -30,6 +30,7 @@ struct fake {
     struct st_stats stats; /* what st_stats tells */
     struct fake_call *calls[64];
     size_t n_calls;
+    int fail_alloc; /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
 };
 
 /* cmocka's setup and teardown; *state is the struct fake. */

@@ -1,0 +1,210 @@
+/*
+ * envelope_test.c - envelopes without a socket: what is counted is counted back, whatever fails and in whatever order the
+ * calls are answered.
+ */
+#include "harness/harness.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "net/envelope.h"
+#include "proto/c/envelope.h"
+
+enum { MAX_CALLS = 16 };
+
+struct fixture {
+    struct io io;
+    struct net_envelopes envelopes; /* its callbacks find the fixture by it */
+    struct hp_call *calls[MAX_CALLS];
+    size_t n_calls;
+    bool answer_at_once;
+    uint8_t *reply; /* the last one */
+    size_t reply_len;
+    int n_replies, n_finished;
+};
+
+static int64_t now_ms(struct io *io)
+{
+    (void)io;
+    return 1000;
+}
+
+static void answer(struct hp_call *call)
+{
+    Holdfast__V1__Call response = HOLDFAST__V1__CALL__INIT;
+    response.method = (char *)(uintptr_t)call->method;
+    call->answer(call, NULL, &response.base);
+}
+
+static void on_call(void *arg, struct hp_call *call)
+{
+    struct fixture *f = arg;
+    if (f->answer_at_once)
+        answer(call);
+    else
+        f->calls[f->n_calls++] = call;
+}
+
+static bool on_send(struct net_envelopes *envelopes, const void *header, size_t header_len, size_t size,
+                    void (*write)(void *arg, void *body), void *arg)
+{
+    struct fixture *f = list_entry(envelopes, struct fixture, envelopes);
+    assert_int_equal(header_len, 4);
+    assert_memory_equal(header, "head", 4);
+    free(f->reply);
+    f->reply = malloc(size + 1);
+    f->reply_len = size;
+    write(arg, f->reply);
+    f->n_replies++;
+    return true;
+}
+
+static void on_finished(struct net_envelopes *envelopes)
+{
+    list_entry(envelopes, struct fixture, envelopes)->n_finished++;
+}
+
+static int until_failure; /* 0 = never */
+
+static void *failing_malloc(size_t size)
+{
+    return until_failure && --until_failure == 0 ? NULL : malloc(size);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    f->io.now_ms = now_ms;
+    net_envelopes_init(&f->envelopes, &f->io, 1 << 20, 30000);
+    f->envelopes.on_call = on_call;
+    f->envelopes.on_call_arg = f;
+    f->envelopes.send = on_send;
+    f->envelopes.finished = on_finished;
+    hp_malloc_hook = failing_malloc;
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    until_failure = 0;
+    free(f->reply);
+    free(f);
+    return 0;
+}
+
+static void take(struct fixture *f, size_t n, size_t payload)
+{
+    Holdfast__V1__CallEnvelope envelope = HOLDFAST__V1__CALL_ENVELOPE__INIT;
+    Holdfast__V1__Call calls[MAX_CALLS], *pointers[MAX_CALLS];
+    uint8_t *zeros = calloc(1, payload + 1);
+    for (size_t i = 0; i < n; i++) {
+        holdfast__v1__call__init(&calls[i]);
+        calls[i].method = t_printf("/m%zu", i);
+        calls[i].payload.data = zeros;
+        calls[i].payload.len = payload;
+        pointers[i] = &calls[i];
+    }
+    envelope.n_calls = n;
+    envelope.calls = pointers;
+    size_t len = holdfast__v1__call_envelope__get_packed_size(&envelope);
+    uint8_t *bytes = malloc(len + 1);
+    holdfast__v1__call_envelope__pack(&envelope, bytes);
+    net_envelopes_take(&f->envelopes, "head", 4, bytes, len, 990);
+    free(bytes);
+    free(zeros);
+}
+
+static void assert_nothing_left(const struct fixture *f)
+{
+    assert_int_equal(f->envelopes.in_flight, 0);
+    assert_int_equal(f->envelopes.bytes, 0);
+    assert_true(list_empty(&f->envelopes.list));
+}
+
+static void replies_keep_the_order_of_the_calls(void **state)
+{
+    struct fixture *f = *state;
+    static const size_t order[] = {2, 0, 3, 1};
+    take(f, 4, 10);
+    assert_int_equal(f->n_calls, 4);
+    assert_int_equal(f->calls[0]->received_ms, 990);
+    assert_int_equal(f->calls[0]->deadline_ms, 30990);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(f->n_replies, 0);
+        assert_int_equal(f->envelopes.in_flight, 1);
+        answer(f->calls[order[i]]);
+    }
+    assert_int_equal(f->n_replies, 1);
+    assert_int_equal(f->n_finished, 1);
+    Holdfast__V1__ReplyEnvelope *replies = holdfast__v1__reply_envelope__unpack(NULL, f->reply_len, f->reply);
+    assert_int_equal(replies->n_replies, 4);
+    for (size_t i = 0; i < 4; i++) {
+        Holdfast__V1__Call *call =
+            holdfast__v1__call__unpack(NULL, replies->replies[i]->payload.len, replies->replies[i]->payload.data);
+        assert_string_equal(call->method, t_printf("/m%zu", i));
+        holdfast__v1__call__free_unpacked(call, NULL);
+    }
+    holdfast__v1__reply_envelope__free_unpacked(replies, NULL);
+    assert_nothing_left(f);
+}
+
+static void bytes_grow_with_what_is_held(void **state)
+{
+    struct fixture *f = *state;
+    take(f, 2, 100000);
+    assert_true(f->envelopes.bytes >= 2 * 2 * 100000);
+    answer(f->calls[0]);
+    assert_true(f->envelopes.bytes >= 2 * 2 * 100000); /* they are answered together */
+    answer(f->calls[1]);
+    assert_nothing_left(f);
+}
+
+static void orphans_are_answered_to_nobody(void **state)
+{
+    struct fixture *f = *state;
+    take(f, 3, 10);
+    answer(f->calls[1]);
+    net_envelopes_orphan(&f->envelopes);
+    answer(f->calls[0]);
+    answer(f->calls[2]);
+    assert_int_equal(f->n_replies, 0);
+    assert_int_equal(f->n_finished, 0);
+}
+
+static void a_header_too_long_is_dropped(void **state)
+{
+    struct fixture *f = *state;
+    char header[200] = "";
+    net_envelopes_take(&f->envelopes, header, sizeof(header), "", 0, 0);
+    assert_int_equal(f->envelopes.n_dropped, 1);
+    assert_nothing_left(f);
+}
+
+/* Each allocation fails once, in turn: there is a reply, or the loss of one is counted; nothing stays behind. */
+static void without_memory_nothing_leaks(void **state)
+{
+    struct fixture *f = *state;
+    int replies = 0;
+    f->answer_at_once = true;
+    for (int i = 1; i <= 60; i++) {
+        until_failure = i;
+        take(f, 8, 3000);
+        assert_nothing_left(f);
+        replies = f->n_replies;
+        assert_int_equal(f->n_replies + f->envelopes.n_dropped, i);
+        assert_int_equal(f->envelopes.n_envelopes, i);
+    }
+    assert_true(replies > 0);
+}
+
+int main(void)
+{
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        T(replies_keep_the_order_of_the_calls), T(bytes_grow_with_what_is_held), T(orphans_are_answered_to_nobody),
+        T(a_header_too_long_is_dropped),        T(without_memory_nothing_leaks),
+    };
+    return cmocka_run_group_tests(tests, NULL, t_teardown);
+}
