@@ -1,289 +1,245 @@
 /*
- * config.c - see config.h. Pure but for the environment that it is handed and the home folder.
+ * config.c - see config.h: the places a setting may come from, in their order. Pure but for the environment that it is
+ * handed, the configuration file, and the home folder.
  */
 #include "app/config.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pwd.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#define DEFAULT_LISTEN "tcp://127.0.0.1:7420"
+#include "app/settings.h"
 
-enum { IPC_PATH_MAX = 107 };
-
-/* Where a value came from, for errors and for what wins. */
-enum level { UNSET, FROM_ENVIRONMENT, FROM_FLAG };
-
-struct reading {
-    struct app_config *cfg;
-    struct app_error *error;
-    char source[64]; /* "--connections" or "HOLDFASTD_CONNECTIONS" */
-};
-
-struct setting {
-    const char *name;     /* without dashes */
-    const char *argument; /* NULL: a switch */
-    const char *shown;    /* the default, for help; NULL = none */
-    const char *help;
-    bool (*parse)(struct reading *reading, const char *value);
-    bool flag_only;
-    bool repeats; /* every flag adds; a value may hold several, separated by commas */
-};
-
-static bool refuse(struct reading *reading, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool refuse(struct reading *reading, const char *format, ...)
-{
-    va_list args;
-    int n = snprintf(reading->error->text, sizeof(reading->error->text), "%s: ", reading->source);
-    va_start(args, format);
-    vsnprintf(reading->error->text + n, sizeof(reading->error->text) - (size_t)n, format, args);
-    va_end(args);
-    return false;
-}
-
-/* ------------------------------------------------------------------------------------------------ addresses */
-
-/* Splits tcp://HOST:PORT. False: it isn't one. */
-static bool split_tcp(const char *url, char *host, size_t size, long *port)
-{
-    const char *rest = url + strlen("tcp://"), *colon = strrchr(rest, ':');
-    char *end;
-
-    if (strncmp(url, "tcp://", 6) != 0 || !colon || colon[1] < '0' || colon[1] > '9')
-        return false;
-    size_t len = (size_t)(colon - rest);
-    if (len >= 2 && rest[0] == '[' && rest[len - 1] == ']') {
-        rest++;
-        len -= 2;
-    } else if (memchr(rest, ':', len) || memchr(rest, '/', len)) {
-        return false;
-    }
-    *port = strtol(colon + 1, &end, 10);
-    if (len >= size || *end || *port > 65535)
-        return false;
-    memcpy(host, rest, len);
-    host[len] = '\0';
-    return true;
-}
-
-bool app_url_is_local(const char *url)
-{
-    char host[256];
-    long port;
-    struct in_addr v4;
-    struct in6_addr v6;
-
-    if (strncmp(url, "ipc://", 6) == 0)
-        return true;
-    if (!split_tcp(url, host, sizeof(host), &port))
-        return false;
-    if (inet_pton(AF_INET, host, &v4) == 1)
-        return ntohl(v4.s_addr) >> 24 == 127;
-    if (inet_pton(AF_INET6, host, &v6) == 1)
-        return IN6_IS_ADDR_LOOPBACK(&v6);
-    return strcasecmp(host, "localhost") == 0;
-}
-
-/* ------------------------------------------------------------------------------------------------ parsers */
-
-static bool parse_help(struct reading *reading, const char *value)
-{
-    (void)value;
-    reading->cfg->action = APP_HELP;
-    return true;
-}
-
-static bool parse_version(struct reading *reading, const char *value)
-{
-    (void)value;
-    if (reading->cfg->action != APP_HELP)
-        reading->cfg->action = APP_VERSION;
-    return true;
-}
-
-static bool parse_print_dsn(struct reading *reading, const char *value)
-{
-    (void)value;
-    if (reading->cfg->action == APP_SERVE)
-        reading->cfg->action = APP_PRINT_DSN;
-    return true;
-}
-
-static bool parse_data_dir(struct reading *reading, const char *value)
-{
-    if (strlen(value) >= sizeof(reading->cfg->data_dir))
-        return refuse(reading, "the path has %zu bytes, at most %zu are allowed", strlen(value),
-                      sizeof(reading->cfg->data_dir) - 1);
-    strcpy(reading->cfg->data_dir, value);
-    return true;
-}
-
-static bool parse_dsn(struct reading *reading, const char *value)
-{
-    reading->cfg->dsn = value;
-    return true;
-}
-
-static bool parse_listen(struct reading *reading, const char *value)
-{
-    char host[256];
-    long port;
-    struct app_config *cfg = reading->cfg;
-
-    bool ipc = strncmp(value, "ipc://", 6) == 0;
-    if (ipc && (strlen(value + 6) < 1 || strlen(value + 6) > IPC_PATH_MAX))
-        return refuse(reading, "\"%s\": the path of an ipc:// URL has 1 to %d bytes", value, IPC_PATH_MAX);
-    if (!ipc && !split_tcp(value, host, sizeof(host), &port))
-        return refuse(reading, "\"%s\" is not an nng URL: tcp://HOST:PORT (port 0 to 65535, 0 picks one) or ipc://PATH", value);
-    if (cfg->n_listen == APP_LISTEN_MAX)
-        return refuse(reading, "at most %d URLs are allowed", APP_LISTEN_MAX);
-    cfg->listen[cfg->n_listen] = strdup(value);
-    if (!cfg->listen[cfg->n_listen])
-        return refuse(reading, "out of memory");
-    cfg->n_listen++;
-    return true;
-}
-
-static bool parse_connections(struct reading *reading, const char *value)
-{
-    char *end;
-    errno = 0;
-    long n = strtol(value, &end, 10);
-    if (errno || end == value || *end || n < 1 || n > APP_CONNECTIONS_MAX)
-        return refuse(reading, "\"%s\" is not a whole number from 1 to %d", value, APP_CONNECTIONS_MAX);
-    reading->cfg->connections = (int)n;
-    return true;
-}
-
-static bool parse_log_level(struct reading *reading, const char *value)
-{
-    return log_level_parse(value, &reading->cfg->log_level) ||
-           refuse(reading, "\"%s\" is none of debug, info, warn, error, none", value);
-}
-
-static bool parse_log_format(struct reading *reading, const char *value)
-{
-    return log_format_parse(value, &reading->cfg->log_format) || refuse(reading, "\"%s\" is neither logfmt nor json", value);
-}
-
-static bool parse_insecure(struct reading *reading, const char *value)
-{
-    static const char *const yes[] = {"1", "true", "yes", "on"}, *const no[] = {"0", "false", "no", "off"};
-    for (size_t i = 0; i < 4; i++) {
-        if (strcasecmp(value, yes[i]) == 0 || strcasecmp(value, no[i]) == 0) {
-            reading->cfg->insecure = strcasecmp(value, yes[i]) == 0;
-            return true;
-        }
-    }
-    return refuse(reading, "\"%s\" is neither true nor false", value);
-}
-
-static const struct setting settings[] = {
-    {"data-dir", "DIR", "/var/lib/holdfast as root, else ~/.local/share/holdfast", "keep a private PostgreSQL in this folder",
-     parse_data_dir},
-    {"dsn", "CONNINFO", NULL, "use this PostgreSQL (14 or later) instead; libpq's conninfo or URI", parse_dsn},
-    {"listen", "NNG-URL", DEFAULT_LISTEN, "listen here, tcp://HOST:PORT or ipc://PATH; may be repeated", parse_listen,
-     .repeats = true},
-    {"connections", "N", "4", "connections to PostgreSQL that carry the work, 1 to 64", parse_connections},
-    {"log-level", "LEVEL", "info", "debug, info, warn, error or none", parse_log_level},
-    {"log-format", "FORMAT", "logfmt", "logfmt or json", parse_log_format},
-    {"insecure", NULL, NULL, "allow to listen beyond this machine, unencrypted and without authentication", parse_insecure},
-    {"print-dsn", NULL, NULL, "print the conninfo with which psql gets in, and exit", parse_print_dsn, .flag_only = true},
-    {"version", NULL, NULL, "print the version, and exit", parse_version, .flag_only = true},
-    {"help", NULL, NULL, "print this, and exit", parse_help, .flag_only = true},
-};
-
-enum { N_SETTINGS = sizeof(settings) / sizeof(settings[0]), DATA_DIR = 0, DSN = 1 };
-
-/* ------------------------------------------------------------------------------------------------ reading */
-
-static void environment_name(const struct setting *setting, char *out, size_t size)
+static void environment_name(const struct app_setting *setting, char *out, size_t size)
 {
     int n = snprintf(out, size, "HOLDFASTD_%s", setting->name);
     for (int i = 0; i < n && i < (int)size; i++)
         out[i] = (char)(out[i] == '-' ? '_' : out[i] >= 'a' && out[i] <= 'z' ? out[i] - 32 : out[i]);
 }
 
-static void forget_listen(struct app_config *cfg)
+/* ------------------------------------------------------------------------------------------------ one value */
+
+static char *trim(char *text)
 {
-    while (cfg->n_listen)
-        free(cfg->listen[--cfg->n_listen]);
+    text += strspn(text, " \t");
+    size_t len = strlen(text);
+    while (len && (text[len - 1] == ' ' || text[len - 1] == '\t'))
+        text[--len] = '\0';
+    return text;
 }
 
-/* One value, or the several of one that repeats. */
-static bool take(struct reading *reading, const struct setting *setting, const char *value)
+static bool take_list(struct app_reading *reading, const struct app_setting *setting, const char *value)
 {
-    if (setting->argument && !*value)
-        return refuse(reading, "the value is empty, %s is needed", setting->argument);
-    if (!setting->repeats)
-        return setting->parse(reading, value);
-
-    char *copy = strdup(value);
-    bool ok = copy || refuse(reading, "out of memory");
-    for (char *save, *part = copy ? strtok_r(copy, ",", &save) : NULL; ok && part; part = strtok_r(NULL, ",", &save))
-        ok = setting->parse(reading, part);
+    char *copy = strdup(value), *rest = copy;
+    bool ok = copy || app_refuse(reading, "out of memory");
+    while (ok && rest) {
+        const char *part = trim(strsep(&rest, ","));
+        ok = *part ? setting->parse(reading, part)
+                   : app_refuse(reading, "\"%s\": an item of the list is empty, %s is needed", value, setting->argument);
+    }
     free(copy);
     return ok;
 }
 
-static bool read_environment(struct reading *reading, char *(*lookup)(const char *name), enum level *levels)
+/* A value from `place`, which is at least as high as where earlier ones came from. */
+static bool take(struct app_reading *reading, size_t i, enum app_place place, const char *value)
 {
-    for (size_t i = 0; i < N_SETTINGS; i++) {
-        environment_name(&settings[i], reading->source, sizeof(reading->source));
-        const char *value = settings[i].flag_only ? NULL : lookup(reading->source);
-        if (!value || !*value)
-            continue;
-        levels[i] = FROM_ENVIRONMENT;
-        if (!take(reading, &settings[i], value))
-            return false;
-    }
-    return true;
+    const struct app_setting *setting = &app_settings[i];
+    if (setting->argument && !*value)
+        return app_refuse(reading, "the value is empty, %s is needed", setting->argument);
+    if (setting->repeats && reading->cfg->from[i] != place)
+        app_forget_listen(reading->cfg);
+    reading->cfg->from[i] = place;
+    return setting->repeats ? take_list(reading, setting, value) : setting->parse(reading, value);
 }
+
+/* ------------------------------------------------------------------------------------------------ flags, environment */
 
 static size_t find(const char *name, size_t len)
 {
     size_t i = 0;
-    while (i < N_SETTINGS && (strlen(settings[i].name) != len || strncmp(settings[i].name, name, len) != 0))
+    while (i < APP_N_SETTINGS && (strlen(app_settings[i].name) != len || strncmp(app_settings[i].name, name, len) != 0))
         i++;
     return i;
 }
 
 /* The flag at argv[*at], with its value; *at is behind both then. */
-static bool read_flag(struct reading *reading, const char *const *argv, size_t *at, enum level *levels)
+static bool read_flag(struct app_reading *reading, const char *const *argv, size_t *at)
 {
     const char *flag = argv[(*at)++];
     if (strcmp(flag, "-h") == 0)
         flag = "--help";
     const char *equals = strchr(flag, '=');
     size_t len = equals ? (size_t)(equals - flag) : strlen(flag);
-    size_t i = strncmp(flag, "--", 2) == 0 && len > 2 ? find(flag + 2, len - 2) : N_SETTINGS;
+    size_t i = strncmp(flag, "--", 2) == 0 && len > 2 ? find(flag + 2, len - 2) : APP_N_SETTINGS;
 
     snprintf(reading->source, sizeof(reading->source), "%.*s", (int)(len < 60 ? len : 60), flag);
-    if (i == N_SETTINGS)
-        return refuse(reading, flag[0] == '-' ? "unknown flag (holdfastd --help lists them)"
-                                              : "an argument that is no flag (holdfastd --help lists them)");
+    if (i == APP_N_SETTINGS)
+        return app_refuse(reading, flag[0] == '-' ? "unknown flag (holdfastd --help lists them)"
+                                                  : "an argument that is no flag (holdfastd --help lists them)");
     const char *value = equals ? equals + 1 : NULL;
-    if (settings[i].argument && !value) {
+    if (app_settings[i].argument && !value) {
         value = argv[*at];
         if (!value)
-            return refuse(reading, "needs a value: %s", settings[i].argument);
+            return app_refuse(reading, "needs a value: %s", app_settings[i].argument);
         (*at)++;
     }
-    if (!settings[i].argument && value && settings[i].flag_only)
-        return refuse(reading, "takes no value");
-    if (settings[i].repeats && levels[i] != FROM_FLAG)
-        forget_listen(reading->cfg);
-    levels[i] = FROM_FLAG;
-    return take(reading, &settings[i], value ? value : "true");
+    if (!app_settings[i].argument && value && app_settings[i].flag_only)
+        return app_refuse(reading, "takes no value");
+    return take(reading, i, APP_FROM_FLAG, value ? value : "true");
 }
 
-static bool default_data_dir(struct reading *reading)
+static bool read_flags(struct app_reading *reading, const char *const *argv)
+{
+    for (size_t at = argv[0] ? 1 : 0; argv[at];) {
+        if (!read_flag(reading, argv, &at))
+            return false;
+    }
+    return true;
+}
+
+/* An empty variable is none. */
+static bool read_environment(struct app_reading *reading, char *(*lookup)(const char *name))
+{
+    for (size_t i = 0; i < APP_N_SETTINGS; i++) {
+        environment_name(&app_settings[i], reading->source, sizeof(reading->source));
+        const char *value = app_settings[i].flag_only ? NULL : lookup(reading->source);
+        if (value && *value && !take(reading, i, APP_FROM_ENVIRONMENT, value))
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ the file */
+
+/* Its bytes, at most one more than are allowed; -1: errno. */
+static ssize_t read_bytes(const char *path, char *out)
+{
+    size_t len = 0;
+    ssize_t n = -1;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+    if (fd < 0)
+        return -1;
+    while (len <= CONF_FILE_MAX) {
+        n = read(fd, out + len, CONF_FILE_MAX + 1 - len);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        len += (size_t)n;
+    }
+    int saved = errno;
+    close(fd);
+    errno = saved;
+    return n < 0 ? -1 : (ssize_t)len;
+}
+
+static bool parse_file(struct app_reading *reading, const char *path)
+{
+    struct conf_error error;
+    char *bytes = malloc(CONF_FILE_MAX + 1);
+    ssize_t len = bytes ? read_bytes(path, bytes) : -1;
+    bool ok = false;
+
+    if (!bytes)
+        app_refuse(reading, "out of memory");
+    else if (len < 0)
+        app_refuse(reading, "cannot read the configuration file %s: %s", path, strerror(errno));
+    else
+        ok = conf_parse(bytes, (size_t)len, &reading->cfg->file, &error);
+    if (len >= 0 && !ok && error.line) {
+        snprintf(reading->source, sizeof(reading->source), "%s:%u", path, error.line);
+        app_refuse(reading, "%s", error.text);
+    } else if (len >= 0 && !ok) {
+        snprintf(reading->source, sizeof(reading->source), "%s", path);
+        app_refuse(reading, "%s", error.text);
+    }
+    free(bytes);
+    return ok;
+}
+
+/* The setting that somebody may have meant: with '_' for '-', or in capitals. NULL if there is none. */
+static const char *meant(const char *name)
+{
+    for (size_t i = 0; i < APP_N_SETTINGS; i++) {
+        const char *a = name, *b = app_settings[i].name;
+        while (*a && (*a == '_' ? '-' : *a | 0x20) == (*b == '-' ? '-' : *b | 0x20)) {
+            a++;
+            b++;
+        }
+        if (!*a && !*b)
+            return app_settings[i].name;
+    }
+    return NULL;
+}
+
+static void name_entry(struct app_reading *reading, const struct conf_entry *entry)
+{
+    snprintf(reading->source, sizeof(reading->source), "%s:%u: %s", reading->cfg->config, entry->line, entry->name);
+}
+
+static bool take_entry(struct app_reading *reading, const struct conf_entry *entry)
+{
+    size_t i = find(entry->name, strlen(entry->name));
+
+    name_entry(reading, entry);
+    if (i == APP_N_SETTINGS) {
+        const char *known = meant(entry->name);
+        return known ? app_refuse(reading, "unknown setting; it is spelled %s", known)
+                     : app_refuse(reading, "unknown setting (holdfastd --help lists them)");
+    }
+    if (app_settings[i].flag_only || app_settings[i].not_in_file)
+        return app_refuse(reading, "cannot be set in a file");
+    return take(reading, i, APP_FROM_FILE, entry->value);
+}
+
+static bool read_file(struct app_reading *reading, char *(*lookup)(const char *name))
+{
+    struct app_config *cfg = reading->cfg;
+
+    strcpy(reading->source, "--config");
+    if (!cfg->config) {
+        strcpy(reading->source, "HOLDFASTD_CONFIG");
+        cfg->config = lookup("HOLDFASTD_CONFIG");
+    }
+    if (!cfg->config || !*cfg->config)
+        return true;
+    if (strlen(cfg->config) >= sizeof(cfg->data_dir))
+        return app_refuse(reading, "the path has %zu bytes, at most %zu are allowed", strlen(cfg->config),
+                          sizeof(cfg->data_dir) - 1);
+    if (!parse_file(reading, cfg->config))
+        return false;
+    for (size_t i = 0; i < cfg->file.n; i++) {
+        if (!take_entry(reading, &cfg->file.entries[i]))
+            return false;
+    }
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ the whole */
+
+/* How the place where a setting stands is called there. */
+static void name_setting(struct app_reading *reading, size_t i, char *out, size_t size)
+{
+    const struct app_config *cfg = reading->cfg;
+
+    if (cfg->from[i] == APP_FROM_ENVIRONMENT) {
+        environment_name(&app_settings[i], out, size);
+        return;
+    }
+    snprintf(out, size, "--%s", app_settings[i].name);
+    for (size_t k = 0; cfg->from[i] == APP_FROM_FILE && k < cfg->file.n; k++) {
+        if (strcmp(cfg->file.entries[k].name, app_settings[i].name) == 0)
+            snprintf(out, size, "%s:%u: %s", cfg->config, cfg->file.entries[k].line, app_settings[i].name);
+    }
+}
+
+static bool default_data_dir(struct app_reading *reading)
 {
     struct app_config *cfg = reading->cfg;
     if (geteuid() == 0) {
@@ -296,34 +252,46 @@ static bool default_data_dir(struct reading *reading)
         home = user ? user->pw_dir : NULL;
     strcpy(reading->source, "--data-dir");
     if (!home)
-        return refuse(reading, "there is no home folder to keep it in by default: give it, or --dsn");
+        return app_refuse(reading, "there is no home folder to keep it in by default: give it, or --dsn");
     if ((size_t)snprintf(cfg->data_dir, sizeof(cfg->data_dir), "%s/.local/share/holdfast", home) >= sizeof(cfg->data_dir))
-        return refuse(reading, "the path of the home folder is too long");
+        return app_refuse(reading, "the path of the home folder is too long");
+    return true;
+}
+
+/* Either of the two databases; the one from the higher place. */
+static bool choose_database(struct app_reading *reading)
+{
+    struct app_config *cfg = reading->cfg;
+    char other[sizeof(reading->source)];
+
+    if (cfg->from[APP_DATA_DIR] && cfg->from[APP_DATA_DIR] == cfg->from[APP_DSN]) {
+        name_setting(reading, APP_DSN, reading->source, sizeof(reading->source));
+        name_setting(reading, APP_DATA_DIR, other, sizeof(other));
+        return app_refuse(
+            reading, "given together with %s: it is either a private PostgreSQL in a folder or one that is there already", other);
+    }
+    if (cfg->from[APP_DSN] > cfg->from[APP_DATA_DIR])
+        cfg->data_dir[0] = '\0';
+    else if (cfg->from[APP_DATA_DIR])
+        cfg->dsn = NULL;
+    else
+        return default_data_dir(reading);
     return true;
 }
 
 /* Defaults, and what only the whole can tell. */
-static bool complete(struct reading *reading, const enum level *levels)
+static bool complete(struct app_reading *reading)
 {
     struct app_config *cfg = reading->cfg;
 
-    if (levels[DATA_DIR] && levels[DATA_DIR] == levels[DSN]) {
-        strcpy(reading->source, levels[DSN] == FROM_FLAG ? "--dsn" : "HOLDFASTD_DSN");
-        return refuse(reading, "given together with %s: it is either a private PostgreSQL in a folder or one that is there already",
-                      levels[DSN] == FROM_FLAG ? "--data-dir" : "HOLDFASTD_DATA_DIR");
-    }
-    if (levels[DSN] > levels[DATA_DIR])
-        cfg->data_dir[0] = '\0';
-    else if (levels[DATA_DIR])
-        cfg->dsn = NULL;
-    else if (!default_data_dir(reading))
+    if (!choose_database(reading))
         return false;
-    strcpy(reading->source, "--listen");
-    if (cfg->n_listen == 0 && !parse_listen(reading, DEFAULT_LISTEN))
+    name_setting(reading, APP_LISTEN, reading->source, sizeof(reading->source));
+    if (cfg->n_listen == 0 && !app_parse_listen(reading, APP_DEFAULT_LISTEN))
         return false;
     for (size_t i = 0; i < cfg->n_listen && !cfg->insecure; i++) {
         if (!app_url_is_local(cfg->listen[i]))
-            return refuse(
+            return app_refuse(
                 reading,
                 "\"%s\" can be reached from other machines, and nng is neither encrypted nor authenticated: use a loopback "
                 "address or ipc://, or add --insecure",
@@ -332,37 +300,54 @@ static bool complete(struct reading *reading, const enum level *levels)
     return true;
 }
 
-bool app_config_read(struct app_config *cfg, const char *const *argv, char *(*lookup)(const char *name), struct app_error *error)
+static void set_defaults(struct app_config *cfg)
 {
-    struct reading reading = {.cfg = cfg, .error = error};
-    enum level levels[N_SETTINGS] = {UNSET};
-
     memset(cfg, 0, sizeof(*cfg));
     cfg->connections = 4;
+    cfg->max_queue = 100000;
+    cfg->max_batch = 512;
+    cfg->max_clients = 4096;
+    cfg->drain_timeout_ms = 30000;
     cfg->log_level = LOG_AT_INFO;
     cfg->log_format = LOG_AS_LOGFMT;
-    for (size_t at = argv[0] ? 1 : 0; argv[at];) {
-        if (!read_flag(&reading, argv, &at, levels))
-            return false;
-    }
+}
+
+bool app_config_read(struct app_config *cfg, const char *const *argv, char *(*lookup)(const char *name), struct app_error *error)
+{
+    struct app_reading reading = {.cfg = cfg, .error = error};
+
+    set_defaults(cfg);
+    if (!read_flags(&reading, argv))
+        return false;
     if (cfg->action == APP_HELP || cfg->action == APP_VERSION)
         return true;
 
     /* Again from the start, now in the order of precedence; help and version work in any environment. */
-    forget_listen(cfg);
-    memset(levels, 0, sizeof(levels));
-    if (!read_environment(&reading, lookup, levels))
-        return false;
-    for (size_t at = argv[0] ? 1 : 0; argv[at];) {
-        if (!read_flag(&reading, argv, &at, levels))
-            return false;
-    }
-    return complete(&reading, levels);
+    const char *config = cfg->config;
+    app_forget_listen(cfg);
+    set_defaults(cfg);
+    cfg->config = config;
+    return read_file(&reading, lookup) && read_environment(&reading, lookup) && read_flags(&reading, argv) && complete(&reading);
 }
 
 void app_config_release(struct app_config *cfg)
 {
-    forget_listen(cfg);
+    app_forget_listen(cfg);
+    conf_release(&cfg->file);
+}
+
+void app_config_log(const struct app_config *cfg)
+{
+    static const char *const places[] = {"default", "file", "environment", "flag"};
+    char value[4096];
+
+    for (size_t i = 0; i < APP_N_SETTINGS && log_enabled(LOG_AT_DEBUG); i++) {
+        if (!app_settings[i].show)
+            continue;
+        app_settings[i].show(cfg, value, sizeof(value));
+        log_debug("app.setting", log_str("name", app_settings[i].name), log_str("value", value),
+                  log_str("from", places[cfg->from[i]]));
+    }
 }
 
 void app_config_help(FILE *out)
@@ -371,16 +356,18 @@ void app_config_help(FILE *out)
 
     fprintf(out, "holdfastd " HOLDFAST_VERSION ": leases, fencing tokens and guarded writes on PostgreSQL\n\n"
                  "usage: holdfastd [--data-dir DIR | --dsn CONNINFO] [--listen NNG-URL]... [FLAG]...\n\n");
-    for (size_t i = 0; i < N_SETTINGS; i++) {
-        const struct setting *s = &settings[i];
+    for (size_t i = 0; i < APP_N_SETTINGS; i++) {
+        const struct app_setting *s = &app_settings[i];
         snprintf(flag, sizeof(flag), "--%s %s", s->name, s->argument ? s->argument : "");
         environment_name(s, variable, sizeof(variable));
-        fprintf(out, "  %-22s %s\n", flag, s->help);
+        fprintf(out, "  %-24s %s\n", flag, s->help);
         if (s->shown)
-            fprintf(out, "  %-22s default: %s\n", "", s->shown);
+            fprintf(out, "  %-24s default: %s\n", "", s->shown);
         if (!s->flag_only)
-            fprintf(out, "  %-22s environment: %s\n", "", variable);
+            fprintf(out, "  %-24s environment: %s\n", "", variable);
     }
-    fprintf(out, "\nWhen it serves it prints: READY nng=URL. SIGTERM drains it, a second one ends it at once.\n"
+    fprintf(out, "\nA flag wins over the environment, the environment over the file. In the file the names are those of the flags\n"
+                 "without dashes (data-dir = /srv/holdfast), each at most once; a line that begins with # is a comment.\n"
+                 "When it serves it prints: READY nng=URL. SIGTERM drains it, a second one ends it at once.\n"
                  "Exit status: 0 drained, 1 failure, 2 configuration.\n");
 }

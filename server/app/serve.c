@@ -24,7 +24,6 @@
 #include "store/store.h"
 
 enum {
-    DRAIN_MS = 30000,
     LAST_REPLIES_MS = 1000, /* once nothing is in flight: callers who keep calling are refused no longer than this */
     DRAIN_POLL_MS = 10,
     READY_WARN_MS = 10000
@@ -90,7 +89,8 @@ static void on_drain(struct io_timer *timer)
         s->drained = true;
         loop_stop(s->loop);
     } else if (now >= s->drain_until_ms) {
-        log_error("app.drain_cut", log_int("calls_in_flight", (int64_t)svc_in_flight(s->svc)), log_int("after_ms", DRAIN_MS));
+        log_error("app.drain_cut", log_int("calls_in_flight", (int64_t)svc_in_flight(s->svc)),
+                  log_int("after_ms", s->cfg->drain_timeout_ms));
         loop_stop(s->loop);
     } else {
         s->io->timer_set(s->io, &s->drain_timer, now + DRAIN_POLL_MS);
@@ -110,7 +110,7 @@ static void on_signal(void *arg, int signo)
     s->draining = true;
     log_info("app.draining", log_str("signal", strsignal(signo)), log_int("calls_in_flight", (int64_t)svc_in_flight(s->svc)));
     svc_drain(s->svc);
-    s->drain_until_ms = s->io->now_ms(s->io) + DRAIN_MS;
+    s->drain_until_ms = s->io->now_ms(s->io) + s->cfg->drain_timeout_ms;
     on_drain(&s->drain_timer);
 }
 
@@ -213,7 +213,9 @@ static enum app_exit bring_up_schema(const char *dsn)
 
 static enum app_exit open_services(struct server *s, const char *dsn)
 {
-    struct st_config store = {.dsn = dsn, .connections = s->cfg->connections};
+    struct st_config store = {
+        .dsn = dsn, .connections = s->cfg->connections, .max_queue = s->cfg->max_queue, .max_batch = s->cfg->max_batch};
+    struct net_nng_config net = {.max_connections = s->cfg->max_clients};
     char error[512];
 
     s->store = st_open(&store, s->io, on_ready, s);
@@ -221,7 +223,7 @@ static enum app_exit open_services(struct server *s, const char *dsn)
     if (!s->svc)
         return fail(APP_FAILURE, "out of memory");
     for (size_t i = 0; i < s->cfg->n_listen; i++) {
-        s->nng[i] = net_nng_listen(s->io, s->cfg->listen[i], NULL, on_call, s, error, sizeof(error));
+        s->nng[i] = net_nng_listen(s->io, s->cfg->listen[i], &net, on_call, s, error, sizeof(error));
         if (!s->nng[i])
             return fail(APP_FAILURE, error);
         s->n_nng++;
@@ -272,6 +274,7 @@ enum app_exit app_serve(const struct app_config *cfg)
     struct server server = {.cfg = cfg}, *s = &server;
 
     log_info("app.starting", log_str("version", HOLDFAST_VERSION), log_int("pid", getpid()));
+    app_config_log(cfg);
     enum app_exit status = start(s);
     /* Asked to end before there was anything to serve: n_nng is 0, and that is a clean end. */
     if (!status && s->n_nng)

@@ -1,5 +1,5 @@
 /*
- * config_test.c - settings by flag and environment: defaults, precedence, and what is refused.
+ * config_test.c - settings by flag, environment and file: defaults, precedence, and what is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -7,11 +7,14 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "app/config.h"
+#include "app/settings.h"
 
 /* The environment of a test: name, value, name, value, … */
 static const char *const *environment;
@@ -141,10 +144,192 @@ static void test_refused(void **state)
     refuse_from(ARGV("--print-dsn=1"), NULL, "--print-dsn: ", "no value");
     refuse_from(ARGV("--http", "127.0.0.1:1"), NULL, "--http: ", "unknown flag");
     refuse_from(ARGV("--tls-cert=x"), NULL, "--tls-cert: ", "unknown flag");
-    refuse_from(ARGV("--config"), NULL, "--config: ", "unknown flag");
+    refuse_from(ARGV("--config"), NULL, "--config: ", "needs a value");
+    refuse_from(ARGV("--connections", "+4"), NULL, "--connections: ", "\"+4\"");
+    refuse_from(ARGV("--max-queue", "0"), NULL, "--max-queue: ", "1 to 10000000");
+    refuse_from(ARGV("--max-batch", "10001"), NULL, "--max-batch: ", "1 to 10000");
+    refuse_from(ARGV("--max-clients", "x"), NULL, "--max-clients: ", "1 to 1000000");
+    refuse_from(ARGV("--listen", "ipc:///a,,ipc:///b"), NULL, "--listen: ", "item of the list is empty");
+    refuse_from(ARGV("--listen", "ipc:///a,"), NULL, "--listen: ", "item of the list is empty");
+    static const char *const durations[] = {"30", "-1s", "1d", "s", "61m", "3601s", "99999999999999999999s", "1.5s", " 1s"};
+    for (size_t i = 0; i < sizeof(durations) / sizeof(durations[0]); i++)
+        refuse_from(ARGV("--drain-timeout", durations[i]), NULL, "--drain-timeout: ", "from 0s to 1h");
     refuse_from(ARGV("-x"), NULL, "-x: ", "unknown flag");
     refuse_from(ARGV("--"), NULL, "--: ", "unknown flag");
     refuse_from(ARGV("serve"), NULL, "serve: ", "no flag");
+}
+
+/* ------------------------------------------------------------------------------------------------ the file */
+
+static char path[] = "/tmp/holdfast-config-test-XXXXXX";
+
+static const char *file_of(const char *text)
+{
+    static bool made;
+    int fd = made ? open(path, O_WRONLY | O_TRUNC) : mkstemp(path);
+    made = true;
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    return path;
+}
+
+static int remove_file(void **state)
+{
+    (void)state;
+    unlink(path);
+    return 0;
+}
+
+static void test_file(void **state)
+{
+    (void)state;
+    file_of("# all of them\ndata-dir = /file\nlisten = tcp://127.0.0.1:1 , ipc:///tmp/b\nconnections = 9\nmax-queue = 7\n"
+            "max-batch = 8\nmax-clients = 9\ndrain-timeout = 1m\nlog-level = debug\nlog-format = json\ninsecure = true\n");
+    for (int by_flag = 0; by_flag < 2; by_flag++) {
+        if (by_flag)
+            accept_from(ARGV("--config", path), ENV("HOLDFASTD_CONFIG", "/nowhere"));
+        else
+            accept_from(ARGV(NULL), ENV("HOLDFASTD_CONFIG", path));
+        assert_string_equal(cfg.data_dir, "/file");
+        assert_int_equal(cfg.n_listen, 2);
+        assert_string_equal(cfg.listen[0], "tcp://127.0.0.1:1");
+        assert_string_equal(cfg.listen[1], "ipc:///tmp/b");
+        assert_int_equal(cfg.connections, 9);
+        assert_int_equal(cfg.max_queue, 7);
+        assert_int_equal(cfg.max_batch, 8);
+        assert_int_equal(cfg.max_clients, 9);
+        assert_int_equal(cfg.drain_timeout_ms, 60000);
+        assert_int_equal(cfg.log_level, LOG_AT_DEBUG);
+        assert_int_equal(cfg.log_format, LOG_AS_JSON);
+        assert_true(cfg.insecure);
+        app_config_release(&cfg);
+    }
+    accept_from(ARGV(NULL), ENV("HOLDFASTD_CONFIG", ""));
+    assert_null(cfg.file.text);
+    app_config_release(&cfg);
+}
+
+/* Flag over environment over file, each setting by itself; the dsn and the folder together. */
+static void test_file_precedence(void **state)
+{
+    (void)state;
+    file_of("dsn = host=file\nlisten = tcp://127.0.0.1:1\nconnections = 9\nmax-queue = 1\n");
+    accept_from(ARGV("--config", path, "--connections=2"),
+                ENV("HOLDFASTD_CONNECTIONS", "3", "HOLDFASTD_LISTEN", "tcp://127.0.0.1:2,tcp://127.0.0.1:3"));
+    assert_int_equal(cfg.connections, 2);
+    assert_int_equal(cfg.max_queue, 1);
+    assert_int_equal(cfg.n_listen, 2);
+    assert_string_equal(cfg.listen[0], "tcp://127.0.0.1:2");
+    assert_string_equal(cfg.dsn, "host=file");
+    assert_string_equal(cfg.data_dir, "");
+    assert_int_equal(cfg.from[APP_DSN], APP_FROM_FILE);
+    assert_int_equal(cfg.from[APP_LISTEN], APP_FROM_ENVIRONMENT);
+    app_config_release(&cfg);
+
+    accept_from(ARGV("--config", path, "--listen", "tcp://127.0.0.1:4"), ENV("HOLDFASTD_DATA_DIR", "/env"));
+    assert_int_equal(cfg.n_listen, 1);
+    assert_string_equal(cfg.listen[0], "tcp://127.0.0.1:4");
+    assert_null(cfg.dsn);
+    assert_string_equal(cfg.data_dir, "/env");
+    app_config_release(&cfg);
+}
+
+static void refuse_file(const char *text, unsigned line, const char *part)
+{
+    char source[128];
+    snprintf(source, sizeof(source), line ? "%s:%u: " : "%s: ", path, line);
+    refuse_from(ARGV("--config", file_of(text)), NULL, source, part);
+}
+
+static void test_file_refused(void **state)
+{
+    (void)state;
+    refuse_file("\nconnectoins = 4", 2, "connectoins: unknown setting");
+    refuse_file("data_dir = /x", 1, "data_dir: unknown setting; it is spelled data-dir");
+    refuse_file("LISTEN = /x", 1, "it is spelled listen");
+    refuse_file("connections = 4\nconnections = 4", 2, "connections: stands already in line 1");
+    refuse_file("listen = tcp://127.0.0.1:1\nlisten = tcp://127.0.0.1:2", 2, "listen: stands already");
+    refuse_file("connections = 65", 1, "connections: \"65\" is not a whole number from 1 to 64");
+    refuse_file("connections", 1, "no '='");
+    refuse_file("log-level = loud # really", 1, "log-level: \"loud\"");
+    refuse_file("print-dsn = true", 1, "print-dsn: cannot be set in a file");
+    refuse_file("config = /x", 1, "config: cannot be set in a file");
+    refuse_file("data-dir = /x\ndsn = host=a password=geheim", 2, "dsn: given together with");
+    assert_non_null(strstr(error.text, ":1: data-dir"));
+    assert_null(strstr(error.text, "geheim"));
+    refuse_file("connections = 4\nlisten = tcp://0.0.0.0:1", 2, "listen: \"tcp://0.0.0.0:1\" can be reached");
+    refuse_file("a = \x80", 1, "not UTF-8");
+    refuse_from(ARGV("--config", "/nowhere/at all"), NULL, "--config: ", "/nowhere/at all: No such file");
+    refuse_from(ARGV("--config", "/tmp"), NULL, "--config: ", "directory");
+    refuse_from(ARGV(NULL), ENV("HOLDFASTD_CONFIG", "/nowhere"), "HOLDFASTD_CONFIG: ", "/nowhere");
+    refuse_from(ARGV("--config", "/dev/zero"), NULL, "/dev/zero: ", "more than 65536 bytes");
+}
+
+/* The sample is read, and what it says to be defaults are the defaults. */
+static void test_sample(void **state)
+{
+    (void)state;
+    accept_from(ARGV("--config", T_SOURCE_DIR "/deploy/holdfastd.conf"), NULL);
+    assert_string_equal(cfg.data_dir, "/var/lib/holdfast");
+    assert_int_equal(cfg.n_listen, 1);
+    app_config_release(&cfg);
+
+    char *text = calloc(1, CONF_FILE_MAX), *to = text, line[1024];
+    FILE *sample = fopen(T_SOURCE_DIR "/deploy/holdfastd.conf", "r");
+    assert_non_null(sample);
+    for (int shown = 0; fgets(line, sizeof(line), sample);) {
+        shown = line[0] == '#' && line[1] >= 'a' && line[1] <= 'z' && strchr(line, '=') && strncmp(line, "#dsn", 4) != 0;
+        to += sprintf(to, "%s", line + shown);
+    }
+    fclose(sample);
+    struct app_config by_file;
+    accept_from(ARGV("--config", file_of(text)), NULL);
+    free(text);
+    by_file = cfg;
+    assert_int_equal(by_file.file.n, APP_N_SETTINGS - 5); /* all but dsn, config and the three that only act */
+    accept_from(ARGV(NULL), NULL);
+    assert_int_equal(by_file.connections, cfg.connections);
+    assert_int_equal(by_file.max_queue, cfg.max_queue);
+    assert_int_equal(by_file.max_batch, cfg.max_batch);
+    assert_int_equal(by_file.max_clients, cfg.max_clients);
+    assert_int_equal(by_file.drain_timeout_ms, cfg.drain_timeout_ms);
+    assert_int_equal(by_file.log_level, cfg.log_level);
+    assert_int_equal(by_file.log_format, cfg.log_format);
+    assert_int_equal(by_file.insecure, cfg.insecure);
+    assert_string_equal(by_file.listen[0], cfg.listen[0]);
+    app_config_release(&cfg);
+    app_config_release(&by_file);
+}
+
+static char shown[8192];
+
+static void keep_line(void *arg, enum log_level level, const char *line, size_t len)
+{
+    (void)arg;
+    assert_int_equal(level, LOG_AT_DEBUG);
+    assert_true(strlen(shown) + len < sizeof(shown));
+    strncat(shown, line, len);
+}
+
+static void test_shown(void **state)
+{
+    (void)state;
+    accept_from(ARGV("--dsn", "host=db password=geheim", "--config", file_of("max-batch = 77")),
+                ENV("HOLDFASTD_DRAIN_TIMEOUT", "1500ms"));
+    log_setup(LOG_AT_DEBUG, LOG_AS_LOGFMT, keep_line, NULL);
+    app_config_log(&cfg);
+    assert_non_null(strstr(shown, "event=app.setting name=max-batch value=77 from=file\n"));
+    assert_non_null(strstr(shown, "name=drain-timeout value=1500ms from=environment\n"));
+    assert_non_null(strstr(shown, "name=dsn value=\"host=db\" from=flag\n"));
+    assert_non_null(strstr(shown, "name=listen value=tcp://127.0.0.1:7420 from=default\n"));
+    assert_null(strstr(shown, "geheim"));
+    shown[0] = '\0';
+    log_setup(LOG_AT_INFO, LOG_AS_LOGFMT, keep_line, NULL);
+    app_config_log(&cfg);
+    assert_string_equal(shown, "");
+    log_setup(LOG_AT_NONE, LOG_AS_LOGFMT, NULL, NULL);
+    app_config_release(&cfg);
 }
 
 static void test_addresses(void **state)
@@ -176,8 +361,10 @@ static void test_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_flags),     cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_refused),  cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_flags),        cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_refused),         cmocka_unit_test(test_addresses),    cmocka_unit_test(test_file),
+        cmocka_unit_test(test_file_precedence), cmocka_unit_test(test_file_refused), cmocka_unit_test(test_sample),
+        cmocka_unit_test(test_shown),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, NULL, remove_file);
 }
