@@ -55,6 +55,7 @@ struct reply {
 struct pipes {
     nng_socket sock;
     atomic_int open;
+    atomic_long refused;
     int max;
 };
 
@@ -234,8 +235,10 @@ static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
     struct pipes *pipes = arg;
     if (event == NNG_PIPE_EV_REM_POST)
         atomic_fetch_sub(&pipes->open, 1);
-    else if (atomic_fetch_add(&pipes->open, 1) >= pipes->max)
+    else if (atomic_fetch_add(&pipes->open, 1) >= pipes->max) {
+        atomic_fetch_add(&pipes->refused, 1);
         nng_pipe_close(pipe);
+    }
 }
 
 static void set_defaults(struct net_nng_config *cfg)
@@ -383,7 +386,8 @@ void net_nng_stats(const struct net_nng *nng, struct net_nng_stats *out)
                                   .dropped_replies = e->n_dropped,
                                   .in_flight = e->in_flight,
                                   .bytes = e->bytes,
-                                  .connections = atomic_load(&nng->pipes->open)};
+                                  .connections = atomic_load(&nng->pipes->open),
+                                  .refused = atomic_load(&nng->pipes->refused)};
 }
 
 static void stop_aio(nng_aio *aio)

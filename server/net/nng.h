@@ -31,6 +31,7 @@ struct net_nng_stats {
     long in_flight;                                      /* envelopes */
     size_t bytes;
     int connections; /* open now */
+    long refused;    /* connections closed at once since it was opened: there were max_connections */
 };
 
 struct net_nng;
