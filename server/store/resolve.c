@@ -16,6 +16,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/list.h"
 
 enum { HOSTS_MAX = 16, ADDRESSES_MAX = 32, TEXT_MAX = 4096 };
@@ -83,7 +84,9 @@ static void add_address(struct job *job, int i, const char *address)
 static void resolve_name(struct job *job, int i)
 {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM}, *list = NULL;
+    hb_files_spare_begin(); /* see pq.c */
     int rc = getaddrinfo(job->host[i], NULL, &hints, &list);
+    hb_files_spare_end();
     if (rc != 0) {
         snprintf(job->why, sizeof(job->why), "cannot resolve \"%.100s\": %s", job->host[i], gai_strerror(rc));
         return;
@@ -231,7 +234,9 @@ enum st_resolve_status st_resolve_start(const char *dsn, struct io *io, void (*d
         status = ST_RESOLVE_NONE;
         goto out;
     }
+    hb_files_spare_begin();
     job->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    hb_files_spare_end();
     if (job->event_fd < 0)
         goto out;
     struct st_resolve *resolve = start(job, io, done, arg);
