@@ -13,6 +13,12 @@
 char *ts_schema(void)
 {
     char *dsn = t_database();
+    ts_schema_into(dsn);
+    return dsn;
+}
+
+void ts_schema_into(const char *dsn)
+{
     PGconn *conn = t_connect(dsn);
     for (size_t i = 0; i < hf_n_migrations; i++) {
         t_sql(conn, "%s", hf_migrations[i].sql);
@@ -21,7 +27,6 @@ char *ts_schema(void)
     }
     t_sql(conn, "%s", hf_functions_sql);
     PQfinish(conn);
-    return dsn;
 }
 
 PGconn *ts_session(const char *dsn)

@@ -9,6 +9,8 @@
 
 /* The DSN of a fresh database with all migrations and functions. */
 char *ts_schema(void);
+/* The empty database behind `dsn` has them. */
+void ts_schema_into(const char *dsn);
 
 /* A session with the settings that the server gives its own (facts of the functions: schema/functions/00_common.sql). */
 PGconn *ts_session(const char *dsn);
