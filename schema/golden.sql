@@ -5,16 +5,31 @@ CREATE SCHEMA holdfast;
 CREATE FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text) RETURNS TABLE(i integer, outcome smallint, token bigint, ttl_ms bigint, holder text, task text, remaining_ms bigint)
     LANGUAGE plpgsql
     AS $$
+BEGIN
+    RETURN QUERY SELECT a.i, (CASE WHEN a.outcome IN (70, 71) THEN 5 ELSE a.outcome END)::smallint, a.token, a.ttl_ms, a.holder, a.task,
+        a.remaining_ms
+    FROM holdfast.acquire_all(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, NULL::text, NULL::boolean[]) a;
+END
+$$;
+-- Name: acquire_all(text, text[], text, text, bigint, text, text, text, boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text, p_server text, p_may_grant boolean[]) RETURNS TABLE(i integer, outcome smallint, token bigint, ttl_ms bigint, holder text, task text, remaining_ms bigint, next_server text, max_waiters bigint)
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 DECLARE
     n int[] := ARRAY[pg_catalog.cardinality(p_resource)];
     ns text[] := pg_catalog.array_fill(p_ns, n);
     mine boolean[];
     t timestamptz;
+    policy record;
     way record;
+    item record;
+    turn record;
+    veto smallint[];
 BEGIN
-    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
-        RETURN QUERY SELECT 1, 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint;
+    SELECT * INTO policy FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 1, 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, ''::text, 0::bigint;
         RETURN;
     END IF;
     -- First those that exist, so that a refusal makes no rows; then all.
@@ -24,7 +39,10 @@ BEGIN
         WITH d AS MATERIALIZED (
             SELECT x.i::int AS i, r.name IS NOT NULL AND l.resource IS NOT NULL AS there, x.mine,
                 coalesce(r.request_id = p_request_id AND r.grant_token > 0, false) AS ours,
-                coalesce(l.deadline > t, false) AS live, l.token, r.grant_token, l.holder, l.task, l.deadline
+                coalesce(l.deadline > t, false) AS live, l.token, r.fence, r.grant_token, l.holder, l.task,
+                holdfast.in_the_way_ms(l.deadline, l.ended, policy.lock_delay_ms, t) AS in_the_way_ms,
+                coalesce(l.deadline > t OR p_may_grant[x.i] IS FALSE OR (policy.lock_delay_ms > 0 AND l.ended = 0
+                    AND l.deadline + policy.lock_delay_ms * interval '1 ms' > t), p_may_grant[x.i] IS FALSE) AS taken
             FROM unnest(p_resource, mine) WITH ORDINALITY AS x(resource, mine, i)
             LEFT JOIN holdfast.resource r ON r.namespace = p_ns AND r.name = x.resource
             LEFT JOIN holdfast.lease l ON l.namespace = p_ns AND l.resource = x.resource
@@ -34,63 +52,107 @@ BEGIN
                     WHEN d.mine IS FALSE AND (d.there OR make = 1) THEN 5
                     WHEN d.ours AND d.live AND d.token = d.grant_token THEN 2
                     WHEN d.ours THEN 4
-                    WHEN d.live THEN 3
+                    WHEN p_ttl_ms < policy.min_ttl_ms OR p_ttl_ms > policy.max_ttl_ms THEN 71
+                    WHEN d.taken THEN 3
                     ELSE 1
                 END AS outcome
             FROM d
         ), p AS (
             -- In a repeat, a resource that is no longer ours means that the grant has ended; its token is known from the others.
-            SELECT o.*, pg_catalog.bool_or(o.outcome IN (1, 3)) OVER () AS others FROM o
+            SELECT o.*, pg_catalog.bool_or(o.outcome IN (1, 3, 71)) OVER () AS others FROM o
         )
         SELECT p.i, (CASE WHEN p.outcome = 2 THEN 4 ELSE p.outcome END)::smallint AS outcome,
-            CASE WHEN p.outcome IN (2, 4) THEN p.grant_token WHEN p.outcome = 3 THEN p.token ELSE 0 END AS token,
-            CASE WHEN p.outcome = 3 THEN p.holder ELSE '' END AS holder, CASE WHEN p.outcome = 3 THEN p.task ELSE '' END AS task,
-            CASE WHEN p.outcome = 3 THEN holdfast.ms(p.deadline - t) ELSE 0 END AS remaining_ms
+            CASE WHEN p.outcome IN (2, 4) THEN p.grant_token WHEN p.outcome = 3 THEN CASE WHEN p.live THEN p.token ELSE coalesce(p.fence, 0) END
+                ELSE 0 END AS token,
+            CASE WHEN p.outcome = 3 AND p.live THEN p.holder ELSE '' END AS holder,
+            CASE WHEN p.outcome = 3 AND p.live THEN p.task ELSE '' END AS task,
+            CASE p.outcome WHEN 3 THEN coalesce(p.in_the_way_ms, 0) WHEN 71 THEN policy.max_ttl_ms ELSE 0 END AS remaining_ms,
+            CASE p.outcome WHEN 71 THEN policy.min_ttl_ms ELSE 0 END AS ttl_ms
         INTO way FROM p
-        WHERE p.outcome IN (4, 5) OR (p.repeat AND p.others AND p.outcome = 2) OR (NOT p.repeat AND p.outcome = 3)
+        WHERE p.outcome IN (4, 5) OR (p.repeat AND p.others AND p.outcome = 2) OR (NOT p.repeat AND p.outcome IN (3, 71))
         ORDER BY p.outcome = 4 DESC, p.outcome = 5 DESC, p.i LIMIT 1;
         IF FOUND THEN
-            RETURN QUERY SELECT way.i, way.outcome, way.token, 0::bigint, way.holder, way.task, way.remaining_ms;
+            RETURN QUERY SELECT way.i, way.outcome, way.token, way.ttl_ms::bigint, way.holder, way.task, way.remaining_ms, ''::text,
+                CASE WHEN way.outcome = 3 THEN policy.max_waiters ELSE 0 END;
             RETURN;
         END IF;
         EXIT WHEN mine IS NULL;
     END LOOP;
+    -- Either all are to be granted, or all are repeats; a repeat has its turn behind it.
+    IF EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = p_ns AND r.name = p_resource[1] AND r.request_id = p_request_id
+        AND r.grant_token > 0) THEN
+        policy.max_leases := 0;
+    ELSE
+        FOR item IN SELECT x.i::int AS i, x.resource, r.fence FROM unnest(p_resource) WITH ORDINALITY AS x(resource, i)
+            JOIN holdfast.resource r ON r.namespace = p_ns AND r.name = x.resource WHERE r.waiting ORDER BY x.i
+        LOOP
+            turn := holdfast.turn_before(p_ns, item.resource, p_server, NULL, t);
+            IF turn.remaining_ms IS NOT NULL THEN
+                RETURN QUERY SELECT item.i, 3::smallint, item.fence, 0::bigint, ''::text, ''::text, turn.remaining_ms, turn.next_server,
+                    policy.max_waiters;
+                RETURN;
+            END IF;
+        END LOOP;
+        IF policy.max_leases > 0 THEN
+            veto := holdfast.limit_leases(ns, p_resource, pg_catalog.array_fill(p_ttl_ms, n), pg_catalog.array_fill(p_request_id, n),
+                p_may_grant, NULL, t, pg_catalog.array_fill(NULL::smallint, n), true);
+            IF 70 = ANY (veto) THEN
+                RETURN QUERY SELECT pg_catalog.array_position(veto, 70::smallint), 70::smallint, 0::bigint, policy.max_leases, ''::text, ''::text,
+                    0::bigint, ''::text, 0::bigint;
+                RETURN;
+            END IF;
+        END IF;
+        PERFORM holdfast.wait_no_more(p_ns, r.name, p_server) FROM holdfast.resource r
+        WHERE r.namespace = p_ns AND r.name = ANY (p_resource) AND r.waiting;
+    END IF;
     RETURN QUERY SELECT * FROM holdfast.acquire_batch(ns, p_resource, pg_catalog.array_fill(p_task, n),
         pg_catalog.array_fill(p_holder, n), pg_catalog.array_fill(p_ttl_ms, n), pg_catalog.array_fill(p_request_id, n),
-        pg_catalog.array_fill(p_labels, n), t);
+        pg_catalog.array_fill(p_labels, n), p_server, NULL, NULL, NULL, NULL, NULL, t);
 END
 $$;
 -- Name: acquire_batch(text[], text[], text[], text[], bigint[], text[], text[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, token bigint, ttl_ms bigint, holder text, task text, remaining_ms bigint)
     LANGUAGE plpgsql
     AS $$
+BEGIN
+    RETURN QUERY SELECT a.i, (CASE WHEN a.outcome IN (70, 71) THEN 5 ELSE a.outcome END)::smallint, a.token, a.ttl_ms, a.holder, a.task,
+        a.remaining_ms
+    FROM holdfast.acquire_batch(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
+        NULL::text, NULL::boolean[], NULL::bigint[], NULL::bigint[], NULL::bigint[], NULL::bigint[], p_at) a;
+END
+$$;
+-- Name: acquire_batch(text[], text[], text[], text[], bigint[], text[], text[], text, boolean[], bigint[], bigint[], bigint[], bigint[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, token bigint, ttl_ms bigint, holder text, task text, remaining_ms bigint, next_server text, max_waiters bigint)
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 DECLARE
+    got record;
     mine boolean[];
     t timestamptz := p_at;
+    veto smallint[];
+    veto_ms bigint[];
+    turns text[];
 BEGIN
     IF t IS NULL THEN
-        mine := holdfast.lock_pairs(p_ns, p_resource, true);
+        got := holdfast.lock_items(p_ns, p_resource, true);
+        mine := got.mine;
         t := holdfast.clock();
+        IF got.special OR (p_server IS NOT NULL AND (0 < ANY (p_wait_ms) OR 0 < ANY (p_next_wait_ms))) THEN
+            got := holdfast.acquire_special(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
+                p_server, p_may_grant, p_waited_ms, CASE WHEN p_server IS NOT NULL THEN p_wait_ms END, p_next_waited_ms,
+                CASE WHEN p_server IS NOT NULL THEN p_next_wait_ms END, mine, t);
+            veto := got.veto;
+            veto_ms := got.veto_ms;
+            turns := got.next_server;
+        END IF;
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i::int AS i, x.ns, x.resource, x.task, x.holder, x.ttl_ms, x.request_id, x.labels,
-            r.ctid AS r_tid, l.ctid AS l_tid, l.token AS l_token, l.deadline, l.ended, r.grant_token,
-            greatest(r.fence, n.fence_floor, l.token) + 1 AS new_token,
-            CASE
-                WHEN n.name IS NULL THEN 90
-                WHEN x.mine IS FALSE OR r.name IS NULL OR l.resource IS NULL THEN 5
-                WHEN r.request_id = x.request_id AND r.grant_token > 0
-                    THEN CASE WHEN l.token = r.grant_token AND l.deadline > t THEN 2 ELSE 4 END
-                WHEN l.deadline > t THEN 3
-                ELSE 1
-            END::smallint AS outcome
-        FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, mine) WITH ORDINALITY
-            AS x(ns, resource, task, holder, ttl_ms, request_id, labels, mine, i)
-        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+        SELECT v.i, v.ns, v.resource, v.task, v.holder, v.ttl_ms, v.request_id, v.labels, v.r_tid, v.fence, v.grant_token, v.l_tid,
+            v.l_token, v.deadline, v.ended, v.new_token, v.lock_delay_ms, v.min_ttl_ms, v.max_ttl_ms, v.max_leases, v.max_waiters,
+            coalesce(veto[v.i], v.outcome) AS outcome
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, mine, t) v
     ), fences AS (
         UPDATE holdfast.resource r SET
             fence = CASE WHEN d.outcome = 1 THEN d.new_token ELSE r.fence END,
@@ -107,16 +169,87 @@ BEGIN
         INSERT INTO holdfast.audit (namespace, resource, kind, token, prior, actor, detail)
         SELECT d.ns, d.resource, CASE WHEN o.ran_out THEN 'takeover' ELSE 'grant' END, d.new_token,
             CASE WHEN o.ran_out THEN d.l_token END, d.holder, d.task
-        FROM d, LATERAL (SELECT d.l_token > 0 AND d.ended = 0 AS ran_out) o WHERE d.outcome = 1
+        FROM d, LATERAL (SELECT d.l_token > 0 AND d.ended IN (0, 2) AS ran_out) o WHERE d.outcome = 1
     )
     SELECT d.i, d.outcome,
-        CASE d.outcome WHEN 1 THEN d.new_token WHEN 2 THEN d.l_token WHEN 3 THEN d.l_token WHEN 4 THEN d.grant_token ELSE 0 END,
-        CASE d.outcome WHEN 1 THEN d.ttl_ms WHEN 2 THEN holdfast.ms(d.deadline - t) ELSE 0 END,
-        CASE d.outcome WHEN 3 THEN held.holder ELSE '' END,
-        CASE d.outcome WHEN 3 THEN held.task ELSE '' END,
-        CASE d.outcome WHEN 3 THEN holdfast.ms(d.deadline - t) ELSE 0 END
+        CASE d.outcome WHEN 1 THEN d.new_token WHEN 2 THEN d.l_token WHEN 3 THEN CASE WHEN d.deadline > t THEN d.l_token ELSE d.fence END
+            WHEN 4 THEN d.grant_token ELSE 0 END,
+        CASE d.outcome WHEN 1 THEN d.ttl_ms WHEN 2 THEN holdfast.ms(d.deadline - t) WHEN 70 THEN d.max_leases WHEN 71 THEN d.min_ttl_ms
+            ELSE 0 END,
+        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.holder ELSE '' END,
+        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.task ELSE '' END,
+        CASE d.outcome WHEN 3 THEN coalesce(veto_ms[d.i], holdfast.in_the_way_ms(d.deadline, d.ended, d.lock_delay_ms, t))
+            WHEN 71 THEN d.max_ttl_ms ELSE 0 END,
+        coalesce(turns[d.i], ''),
+        CASE d.outcome WHEN 3 THEN d.max_waiters ELSE 0 END
     FROM d LEFT JOIN holdfast.lease held ON d.outcome = 3 AND held.ctid = d.l_tid;
 END
+$$;
+-- Name: acquire_special(text[], text[], text[], text[], bigint[], text[], text[], text, boolean[], bigint[], bigint[], bigint[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    n CONSTANT int[] := ARRAY[pg_catalog.cardinality(p_ns)];
+    item record;
+    turn record;
+BEGIN
+    veto := pg_catalog.array_fill(NULL::smallint, n);
+    veto_ms := pg_catalog.array_fill(NULL::bigint, n);
+    next_server := pg_catalog.array_fill(''::text, n);
+    FOR item IN
+        SELECT v.i, v.ns, v.resource FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id,
+            p_labels, p_may_grant, p_mine, p_t) v WHERE v.outcome = 1 AND v.waiting
+    LOOP
+        turn := holdfast.turn_before(item.ns, item.resource, p_server,
+            CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - p_waited_ms[item.i] * interval '1 ms' END, p_t);
+        IF turn.remaining_ms IS NOT NULL THEN
+            veto[item.i] := 3;
+            veto_ms[item.i] := turn.remaining_ms;
+            next_server[item.i] := turn.next_server;
+        END IF;
+    END LOOP;
+    veto := holdfast.limit_leases(p_ns, p_resource, p_ttl_ms, p_request_id, p_may_grant, p_mine, p_t, veto, false);
+    FOR item IN
+        SELECT v.i, v.ns, v.resource, v.waiting, coalesce(veto[v.i], v.outcome) AS outcome
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, p_mine, p_t) v
+        WHERE v.outcome IN (1, 3) AND (v.waiting OR p_wait_ms[v.i] > 0 OR p_next_wait_ms[v.i] > 0)
+    LOOP
+        IF item.outcome = 1 THEN
+            PERFORM holdfast.wait_on_after_grant(item.ns, item.resource, p_server,
+                CASE WHEN p_next_wait_ms[item.i] > 0 THEN p_t - coalesce(p_next_waited_ms[item.i], 0) * interval '1 ms' END,
+                p_t + p_next_wait_ms[item.i] * interval '1 ms');
+        ELSIF item.outcome = 3 AND p_wait_ms[item.i] > 0 THEN
+            PERFORM holdfast.wait_for(item.ns, item.resource, p_server,
+                p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms', p_t + p_wait_ms[item.i] * interval '1 ms');
+        END IF;
+    END LOOP;
+END
+$$;
+-- Name: acquire_verdicts(text[], text[], text[], text[], bigint[], text[], text[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, task text, holder text, ttl_ms bigint, request_id text, labels text, r_tid tid, fence bigint, waiting boolean, grant_token bigint, l_tid tid, l_token bigint, deadline timestamp with time zone, ended smallint, new_token bigint, lock_delay_ms integer, min_ttl_ms integer, max_ttl_ms integer, max_leases bigint, max_waiters bigint, outcome smallint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, x.ns, x.resource, x.task, x.holder, x.ttl_ms, x.request_id, x.labels,
+        r.ctid, r.fence, r.waiting, r.grant_token, l.ctid, l.token, l.deadline, l.ended,
+        greatest(r.fence, n.fence_floor, l.token) + 1,
+        n.lock_delay_ms, n.min_ttl_ms, n.max_ttl_ms, n.max_leases, n.max_waiters,
+        CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN x.mine IS FALSE OR r.name IS NULL OR l.resource IS NULL THEN 5
+            WHEN r.request_id = x.request_id AND r.grant_token > 0
+                THEN CASE WHEN l.token = r.grant_token AND l.deadline > p_t THEN 2 ELSE 4 END
+            WHEN x.ttl_ms < n.min_ttl_ms OR x.ttl_ms > n.max_ttl_ms THEN 71
+            WHEN l.deadline > p_t THEN 3
+            WHEN p_may_grant[x.i] IS FALSE THEN 3
+            WHEN n.lock_delay_ms > 0 AND l.ended = 0 AND l.deadline + n.lock_delay_ms * interval '1 ms' > p_t THEN 3
+            ELSE 1
+        END::smallint
+    FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_mine) WITH ORDINALITY
+        AS x(ns, resource, task, holder, ttl_ms, request_id, labels, mine, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
 $$;
 -- Name: advance_fences(text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, floor bigint)
@@ -191,6 +324,7 @@ BEGIN
         pg_catalog.format('the database changed: system %s timeline %s, then system %s timeline %s', known.system_identifier,
             known.timeline, system_id, line)
     FROM ended e;
+    UPDATE holdfast.usage u SET leases = c.leases FROM holdfast.usage k, holdfast.count_usage(k.namespace) c WHERE u.namespace = k.namespace;
     WITH highest AS (
         SELECT n.name, n.fence_floor AS before, greatest(n.fence_floor, coalesce((
             SELECT pg_catalog.max(r.fence) FROM holdfast.resource r WHERE r.namespace = n.name), 0)) + 1048576 AS floor
@@ -203,8 +337,35 @@ BEGIN
     RETURN true;
 END
 $$;
+-- Name: audit_list(text, text, bigint, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) RETURNS TABLE(outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+        coalesce(a.actor, ''), coalesce(a.detail, '')
+    FROM holdfast.audit a
+    WHERE a.namespace = p_ns AND (p_resource = '' OR a.resource = p_resource)
+        AND a.id < CASE WHEN p_before > 0 THEN p_before ELSE 9223372036854775807 END
+    ORDER BY a.id DESC LIMIT p_max + 1;
+END
+$$;
 -- Name: break_lease(text, text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, fence bigint, live boolean, pid integer)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN QUERY SELECT b.outcome, b.fence, b.live, b.pid FROM holdfast.break_lease(p_ns, p_resource, p_token_seen, p_actor, p_reason, false) b;
+END
+$$;
+-- Name: break_lease(text, text, bigint, text, text, boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean) RETURNS TABLE(outcome smallint, fence bigint, live boolean, pid integer, next_server text)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
@@ -214,38 +375,46 @@ DECLARE
     floor bigint;
     r record;
     l record;
+    turn text := '';
 BEGIN
     PERFORM holdfast.require_read_committed();
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
-        RETURN QUERY SELECT 90::smallint, 0::bigint, false, 0;
+        RETURN QUERY SELECT 90::smallint, 0::bigint, false, 0, ''::text;
         RETURN;
     END IF;
     blocker := holdfast.lock_or_blocker(p_ns, p_resource);
     IF blocker IS NOT NULL THEN
-        RETURN QUERY SELECT 62::smallint, 0::bigint, false, blocker;
+        RETURN QUERY SELECT 62::smallint, 0::bigint, false, blocker, ''::text;
         RETURN;
     END IF;
     t := holdfast.clock();
     SELECT n.fence_floor INTO floor FROM holdfast.namespace n WHERE n.name = p_ns;
-    SELECT x.fence INTO r FROM holdfast.resource x WHERE x.namespace = p_ns AND x.name = p_resource;
+    SELECT x.fence, x.waiting INTO r FROM holdfast.resource x WHERE x.namespace = p_ns AND x.name = p_resource;
     IF NOT FOUND OR r.fence = 0 THEN
-        RETURN QUERY SELECT 51::smallint, 0::bigint, false, 0;
+        RETURN QUERY SELECT 51::smallint, 0::bigint, false, 0, ''::text;
         RETURN;
     END IF;
     SELECT x.token, x.deadline, x.ended, x.deadline > t AS live INTO l FROM holdfast.lease x WHERE x.namespace = p_ns AND x.resource = p_resource;
     IF NOT FOUND OR l.token <> p_token_seen OR l.ended = 3 THEN
-        RETURN QUERY SELECT 61::smallint, r.fence, coalesce(l.live, false), 0;
+        RETURN QUERY SELECT 61::smallint, r.fence, coalesce(l.live, false), 0, ''::text;
         RETURN;
     END IF;
     -- attach() ends leases as broken and leaves their fences alone: such a one is broken here for good.
-    IF l.ended = 0 OR r.fence <= l.token THEN
+    IF l.ended IN (0, 2) OR r.fence <= l.token THEN
         r.fence := greatest(r.fence, floor) + 1;
         UPDATE holdfast.resource x SET fence = r.fence WHERE x.namespace = p_ns AND x.name = p_resource;
         UPDATE holdfast.lease x SET deadline = '-infinity', ended = 4 WHERE x.namespace = p_ns AND x.resource = p_resource;
         INSERT INTO holdfast.audit (namespace, resource, kind, token, prior, actor, detail)
             VALUES (p_ns, p_resource, 'break', p_token_seen, r.fence, p_actor, p_reason);
+        IF l.ended = 0 THEN
+            PERFORM holdfast.uncount_leases(ARRAY[p_ns], ARRAY[1]);
+        END IF;
+        IF p_turn AND r.waiting AND NOT EXISTS (SELECT FROM holdfast.waiter w WHERE w.namespace = p_ns AND w.resource = p_resource
+            AND w.turn_until IS NOT NULL) THEN
+            turn := holdfast.give_turn(p_ns, p_resource, t, NULL, NULL);
+        END IF;
     END IF;
-    RETURN QUERY SELECT 60::smallint, r.fence, false, 0;
+    RETURN QUERY SELECT 60::smallint, r.fence, false, 0, turn;
 END
 $$;
 -- Name: check_batch(text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -273,6 +442,82 @@ $$;
 CREATE FUNCTION holdfast.clock() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$ SELECT pg_catalog.clock_timestamp() $$;
+-- Name: count_usage(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    leases := (SELECT count(*) FROM holdfast.lease l WHERE l.namespace = p_ns AND l.token > 0 AND l.ended = 0);
+    value_bytes := (SELECT coalesce(sum(pg_catalog.octet_length(v.value)), 0) FROM holdfast.resource_value v WHERE v.namespace = p_ns);
+END
+$$;
+-- Name: create_namespace(text, bigint, bigint, bigint, boolean, bigint, bigint, bigint, bigint, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) RETURNS TABLE(outcome smallint, name text, lock_delay_ms bigint, min_ttl_ms bigint, max_ttl_ms bigint, audit_writes boolean, max_leases bigint, max_waiters bigint, max_value_bytes bigint, audit_keep_days bigint, fence_floor bigint, retired boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    fresh holdfast.namespace;
+    wanted holdfast.namespace;
+    found_row holdfast.namespace;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    -- The defaults are the table's.
+    fresh.name := p_name;
+    fresh.fence_floor := 0;
+    fresh.lock_delay_ms := 0;
+    fresh.min_ttl_ms := 100;
+    fresh.max_ttl_ms := 86400000;
+    fresh.audit_writes := false;
+    fresh.max_leases := 0;
+    fresh.max_waiters := 0;
+    fresh.max_value_bytes := 0;
+    fresh.audit_keep_days := 400;
+    wanted := holdfast.with_policies(fresh, p_lock_delay_ms, p_min_ttl_ms, p_max_ttl_ms, p_audit_writes, p_max_leases, p_max_waiters,
+        p_max_value_bytes, p_audit_keep_days);
+    IF wanted.min_ttl_ms > wanted.max_ttl_ms THEN
+        RETURN QUERY SELECT * FROM holdfast.namespace_row(73, wanted);
+        RETURN;
+    END IF;
+    INSERT INTO holdfast.namespace (name, lock_delay_ms, min_ttl_ms, max_ttl_ms, audit_writes, max_leases, max_waiters, max_value_bytes,
+        audit_keep_days)
+    VALUES (p_name, wanted.lock_delay_ms, wanted.min_ttl_ms, wanted.max_ttl_ms, wanted.audit_writes, wanted.max_leases,
+        wanted.max_waiters, wanted.max_value_bytes, wanted.audit_keep_days)
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+            VALUES (p_name, 'policy', 0, p_actor, pg_catalog.concat_ws(': ', 'created', nullif(holdfast.policy_changes(fresh, wanted), '')));
+        RETURN QUERY SELECT * FROM holdfast.namespace_row(50, wanted);
+        RETURN;
+    END IF;
+    SELECT * INTO found_row FROM holdfast.namespace n WHERE n.name = p_name;
+    RETURN QUERY SELECT * FROM holdfast.namespace_row(CASE
+        WHEN found_row.retired_at IS NULL AND holdfast.policy_changes(found_row, wanted) = '' THEN 50 ELSE 72 END, found_row)
+        WHERE found_row.name IS NOT NULL;
+END
+$$;
+-- Name: end_backend(integer, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.end_backend(p_pid integer, p_backend_start text) RETURNS boolean
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    give_up CONSTANT timestamptz := pg_catalog.clock_timestamp() + interval '5 s';
+BEGIN
+    LOOP
+        PERFORM pg_catalog.pg_stat_clear_snapshot();
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.pid = p_pid AND a.backend_start = p_backend_start::timestamptz) THEN
+            RETURN true;
+        END IF;
+        IF pg_catalog.clock_timestamp() >= give_up THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_catalog.pg_terminate_backend(p_pid);
+        PERFORM pg_catalog.pg_sleep(0.01);
+    END LOOP;
+EXCEPTION
+    WHEN insufficient_privilege THEN RETURN false;
+END
+$$;
 -- Name: flags(integer[], integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.flags(p_places integer[], p_n integer) RETURNS boolean[]
     LANGUAGE plpgsql IMMUTABLE
@@ -322,6 +567,23 @@ BEGIN
     LEFT JOIN holdfast.lease l ON l.namespace = r.namespace AND l.resource = r.name;
 END
 $$;
+-- Name: give_turn(text, text, timestamp with time zone, text, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone) RETURNS text
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    next text;
+BEGIN
+    UPDATE holdfast.waiter w SET turn_until = p_t + interval '100 ms'
+    WHERE w.namespace = p_ns AND w.resource = p_resource AND w.server = (
+        SELECT v.server FROM holdfast.waiter v
+        WHERE v.namespace = p_ns AND v.resource = p_resource AND v.until > p_t AND v.server IS DISTINCT FROM p_but
+            AND (p_before IS NULL OR v.since < p_before)
+        ORDER BY v.since, v.server LIMIT 1)
+    RETURNING w.server INTO next;
+    RETURN coalesce(next, '');
+END
+$$;
 -- Name: guard(text, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.guard(namespace text, resource text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -369,6 +631,131 @@ BEGIN
     END IF;
 END
 $_$;
+-- Name: in_the_way_ms(timestamp with time zone, smallint, integer, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zone, p_ended smallint, p_lock_delay_ms integer, p_t timestamp with time zone) RETURNS bigint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE
+        WHEN p_deadline > p_t THEN holdfast.ms(p_deadline - p_t)
+        WHEN p_ended = 0 AND pg_catalog.isfinite(p_deadline)
+            THEN greatest(0, holdfast.ms(p_deadline + p_lock_delay_ms * interval '1 ms' - p_t))
+        ELSE 0 END
+$$;
+-- Name: leave_batch(text[], text[], text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) RETURNS TABLE(i integer, outcome smallint, next_server text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    got int[];
+    mine boolean[];
+    t timestamptz;
+    item record;
+    gone record;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+        SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+        JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+    mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+    t := holdfast.clock();
+    FOR item IN
+        SELECT x.i::int AS i, x.ns, x.resource, n.name IS NOT NULL AS open, r.name IS NOT NULL AS there, x.mine IS FALSE AS busy,
+            (l.deadline > t) IS TRUE AS live
+        FROM unnest(p_ns, p_resource, mine) WITH ORDINALITY AS x(ns, resource, mine, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LOOP
+        i := item.i;
+        outcome := 21;
+        next_server := '';
+        IF NOT item.open THEN
+            outcome := 90;
+        ELSIF item.there AND item.busy THEN
+            outcome := 5;
+        ELSIF item.there THEN
+            gone := holdfast.wait_no_more(item.ns, item.resource, p_server);
+            IF gone.was_there THEN
+                outcome := 20;
+            END IF;
+            IF gone.had_turn AND NOT item.live THEN
+                next_server := holdfast.give_turn(item.ns, item.resource, t, NULL, NULL);
+            END IF;
+        END IF;
+        RETURN NEXT;
+    END LOOP;
+END
+$$;
+-- Name: limit_leases(text[], text[], bigint[], text[], boolean[], boolean[], timestamp with time zone, smallint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) RETURNS smallint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    limited record;
+    used record;
+    wanted bigint;
+    item record;
+BEGIN
+    FOR limited IN SELECT n.name, n.max_leases FROM holdfast.namespace n
+        WHERE n.max_leases > 0 AND n.name = ANY (p_ns) AND n.retired_at IS NULL ORDER BY n.name
+    LOOP
+        used := holdfast.lock_usage(limited.name);
+        -- A takeover of a lease that is still counted makes no more of them.
+        wanted := (SELECT count(*) FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
+            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0));
+        IF used.leases + wanted > limited.max_leases AND NOT (p_t >= used.noted_at AND p_t < used.noted_at + interval '200 ms') THEN
+            PERFORM holdfast.note_expired(limited.name, 10000, p_t);
+            UPDATE holdfast.usage u SET noted_at = p_t WHERE u.namespace = limited.name;
+            used := holdfast.lock_usage(limited.name);
+        END IF;
+        FOR item IN SELECT v.i FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
+            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0)
+            ORDER BY v.i
+        LOOP
+            IF used.leases >= limited.max_leases THEN
+                p_veto[item.i] := 70;
+            ELSE
+                used.leases := used.leases + 1;
+            END IF;
+        END LOOP;
+        IF NOT (p_all AND coalesce(70 = ANY (p_veto), false)) THEN
+            UPDATE holdfast.usage u SET leases = used.leases WHERE u.namespace = limited.name AND u.leases <> used.leases;
+        END IF;
+    END LOOP;
+    RETURN p_veto;
+END
+$$;
+-- Name: limit_values(text[], text[], bigint[], bigint[], bytea[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) RETURNS boolean[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    veto boolean[] := pg_catalog.array_fill(false, ARRAY[pg_catalog.cardinality(p_ns)]);
+    limited record;
+    used record;
+    item record;
+BEGIN
+    FOR limited IN SELECT n.name, n.max_value_bytes FROM holdfast.namespace n
+        WHERE n.max_value_bytes > 0 AND n.name = ANY (p_ns) AND n.retired_at IS NULL ORDER BY n.name
+    LOOP
+        used := holdfast.lock_usage(limited.name);
+        FOR item IN SELECT v.i, v.more_bytes
+            FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine, p_t) v
+            WHERE v.ns = limited.name AND v.outcome = 30 ORDER BY v.i
+        LOOP
+            IF item.more_bytes > 0 AND used.value_bytes + item.more_bytes > limited.max_value_bytes THEN
+                veto[item.i] := true;
+            ELSE
+                used.value_bytes := used.value_bytes + item.more_bytes;
+            END IF;
+        END LOOP;
+        UPDATE holdfast.usage u SET value_bytes = used.value_bytes WHERE u.namespace = limited.name AND u.value_bytes <> used.value_bytes;
+    END LOOP;
+    RETURN veto;
+END
+$$;
 -- Name: list_leases(text, text, text, text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, resource text, task text, holder text, request_id text, token bigint, fence bigint, remaining_ms bigint, granted_unix_ms bigint, state smallint, labels text[])
     LANGUAGE plpgsql
@@ -392,6 +779,16 @@ BEGIN
     ORDER BY l.resource LIMIT p_max + 1;
 END
 $$;
+-- Name: list_namespaces(text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.list_namespaces(p_after text, p_max integer) RETURNS TABLE(outcome smallint, name text, lock_delay_ms bigint, min_ttl_ms bigint, max_ttl_ms bigint, audit_writes boolean, max_leases bigint, max_waiters bigint, max_value_bytes bigint, audit_keep_days bigint, fence_floor bigint, retired boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT x.* FROM (SELECT n FROM holdfast.namespace n WHERE n.name > p_after ORDER BY n.name LIMIT p_max + 1) s,
+        holdfast.namespace_row(50, s.n) x ORDER BY x.name COLLATE "C";
+END
+$$;
 -- Name: list_resources(text, text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.list_resources(p_ns text, p_prefix text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, resource text, fence bigint, version bigint, value_bytes bigint, "exists" boolean, leased boolean)
     LANGUAGE plpgsql
@@ -412,6 +809,47 @@ BEGIN
     LEFT JOIN holdfast.resource_value v ON v.namespace = r.namespace AND v.resource = r.name
     WHERE r.namespace = p_ns AND r.name >= p_prefix AND r.name <= holdfast.prefix_end(p_prefix) AND r.name > p_after AND r.fence > 0
     ORDER BY r.name LIMIT p_max + 1;
+END
+$$;
+-- Name: lock_items(text[], text[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    got int[];
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        -- The columns of a row locked here are its newest ones, also if somebody changed it since this began.
+        SELECT pg_catalog.array_agg(s.i), coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
+            WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0)
+            THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0 AND n.name = ANY (p_ns)) ELSE false END)
+        INTO got, special FROM (
+            SELECT x.i::int, r.waiting FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+            JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+            JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+            FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
+        IF pg_catalog.cardinality(got) = n THEN
+            RETURN;
+        END IF;
+        EXIT WHEN attempt = 2 OR NOT p_make;
+        INSERT INTO holdfast.resource (namespace, name)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = x.ns AND r.name = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+        INSERT INTO holdfast.lease (namespace, resource)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.lease l WHERE l.namespace = x.ns AND l.resource = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+    mine := holdfast.flags(got, n);
 END
 $$;
 -- Name: lock_or_blocker(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -440,37 +878,24 @@ $$;
 CREATE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) RETURNS boolean[]
     LANGUAGE plpgsql
     AS $$
-DECLARE
-    n int := pg_catalog.cardinality(p_ns);
-    got int[];
 BEGIN
-    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
-        PERFORM holdfast.require_read_committed();
+    RETURN (holdfast.lock_items(p_ns, p_resource, p_make)).mine;
+END
+$$;
+-- Name: lock_usage(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.lock_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint, OUT noted_at timestamp with time zone) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    PERFORM pg_catalog.set_config('lock_timeout', '2000', true);
+    PERFORM FROM holdfast.usage u WHERE u.namespace = p_ns FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        INSERT INTO holdfast.usage (namespace, leases, value_bytes)
+            SELECT p_ns, c.leases, c.value_bytes FROM holdfast.count_usage(p_ns) c ON CONFLICT DO NOTHING;
+        PERFORM FROM holdfast.usage u WHERE u.namespace = p_ns FOR NO KEY UPDATE;
     END IF;
-    FOR attempt IN 1..2 LOOP
-        SELECT pg_catalog.array_agg(s.i) INTO got FROM (
-            SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
-            JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-            JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
-            FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
-        IF pg_catalog.cardinality(got) = n THEN
-            RETURN NULL;
-        END IF;
-        EXIT WHEN attempt = 2 OR NOT p_make;
-        INSERT INTO holdfast.resource (namespace, name)
-            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
-            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-            WHERE NOT EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = x.ns AND r.name = x.resource)
-            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
-            ON CONFLICT DO NOTHING;
-        INSERT INTO holdfast.lease (namespace, resource)
-            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
-            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-            WHERE NOT EXISTS (SELECT FROM holdfast.lease l WHERE l.namespace = x.ns AND l.resource = x.resource)
-            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
-            ON CONFLICT DO NOTHING;
-    END LOOP;
-    RETURN holdfast.flags(got, n);
+    SELECT u.leases, u.value_bytes, u.noted_at INTO leases, value_bytes, noted_at FROM holdfast.usage u WHERE u.namespace = p_ns;
 END
 $$;
 -- Name: locked_by_top_level(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -518,6 +943,141 @@ $$;
 CREATE FUNCTION holdfast.ms(p_interval interval) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT pg_catalog.floor(pg_catalog.date_part('epoch', p_interval) * 1000 + 0.0005)::bigint $$;
+-- Name: namespace; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.namespace (
+    name text NOT NULL COLLATE pg_catalog."C",
+    fence_floor bigint DEFAULT 0 NOT NULL,
+    retired_at timestamp with time zone,
+    audit_writes boolean DEFAULT false NOT NULL,
+    guard_idle_cap_ms integer DEFAULT 60000 NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    lock_delay_ms integer DEFAULT 0 NOT NULL,
+    min_ttl_ms integer DEFAULT 100 NOT NULL,
+    max_ttl_ms integer DEFAULT 86400000 NOT NULL,
+    max_leases bigint DEFAULT 0 NOT NULL,
+    max_waiters bigint DEFAULT 0 NOT NULL,
+    max_value_bytes bigint DEFAULT 0 NOT NULL,
+    audit_keep_days integer DEFAULT 400 NOT NULL,
+    CONSTRAINT namespace_audit_keep_days_check CHECK (((audit_keep_days >= 1) AND (audit_keep_days <= 36500))),
+    CONSTRAINT namespace_fence_floor_check CHECK ((fence_floor >= 0)),
+    CONSTRAINT namespace_guard_idle_cap_ms_check CHECK ((guard_idle_cap_ms > 0)),
+    CONSTRAINT namespace_lock_delay_ms_check CHECK (((lock_delay_ms >= 0) AND (lock_delay_ms <= 60000))),
+    CONSTRAINT namespace_max_leases_check CHECK ((max_leases >= 0)),
+    CONSTRAINT namespace_max_ttl_ms_check CHECK ((max_ttl_ms <= 86400000)),
+    CONSTRAINT namespace_max_value_bytes_check CHECK ((max_value_bytes >= 0)),
+    CONSTRAINT namespace_max_waiters_check CHECK ((max_waiters >= 0)),
+    CONSTRAINT namespace_min_ttl_ms_check CHECK ((min_ttl_ms >= 100)),
+    CONSTRAINT namespace_ttl_bounds CHECK ((min_ttl_ms <= max_ttl_ms))
+);
+-- Name: TABLE namespace; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.namespace IS 'The scope of names and policies. Retired, never deleted.';
+-- Name: COLUMN namespace.fence_floor; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.fence_floor IS 'Every grant''s token is above this as well as above its resource''s fence. Never lowered.';
+-- Name: COLUMN namespace.audit_writes; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.audit_writes IS 'Whether each accepted write and delete leaves an audit row too.';
+-- Name: COLUMN namespace.guard_idle_cap_ms; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.guard_idle_cap_ms IS 'The longest a transaction that called guard() may sit idle, whatever remains of its lease.';
+-- Name: COLUMN namespace.lock_delay_ms; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.lock_delay_ms IS 'For so long after a lease ran out (not: was released or broken) nobody is granted.';
+-- Name: COLUMN namespace.min_ttl_ms; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.min_ttl_ms IS 'An acquire with a shorter ttl is refused.';
+-- Name: COLUMN namespace.max_ttl_ms; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.max_ttl_ms IS 'An acquire with a longer ttl is refused; a renewal gets this at most.';
+-- Name: COLUMN namespace.max_leases; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.max_leases IS 'Leases at one time, see usage; 0 = no limit.';
+-- Name: COLUMN namespace.max_waiters; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.max_waiters IS 'Callers that wait on one server at one time; 0 = no limit. Kept by the servers.';
+-- Name: COLUMN namespace.max_value_bytes; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.max_value_bytes IS 'All values together, see usage; 0 = no limit.';
+-- Name: COLUMN namespace.audit_keep_days; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.namespace.audit_keep_days IS 'Audit rows and counts of refusals are kept at least so long.';
+-- Name: namespace_row(integer, holdfast.namespace); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.namespace_row(p_outcome integer, p_row holdfast.namespace) RETURNS TABLE(outcome smallint, name text, lock_delay_ms bigint, min_ttl_ms bigint, max_ttl_ms bigint, audit_writes boolean, max_leases bigint, max_waiters bigint, max_value_bytes bigint, audit_keep_days bigint, fence_floor bigint, retired boolean)
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_outcome::smallint, p_row.name::text, p_row.lock_delay_ms::bigint, p_row.min_ttl_ms::bigint, p_row.max_ttl_ms::bigint,
+        p_row.audit_writes, p_row.max_leases, p_row.max_waiters, p_row.max_value_bytes, p_row.audit_keep_days::bigint,
+        p_row.fence_floor, p_row.retired_at IS NOT NULL
+$$;
+-- Name: note_expired(text, integer, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.note_expired(p_ns text, p_max integer, p_t timestamp with time zone) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    spaces text[];
+    names text[];
+    noted int;
+BEGIN
+    IF p_ns IS NULL THEN
+        SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.resource) INTO spaces, names FROM (
+            SELECT l.namespace, l.resource FROM holdfast.lease l JOIN holdfast.namespace n ON n.name = l.namespace
+            WHERE l.ended = 0 AND l.token > 0 AND l.deadline <= p_t AND l.deadline + n.lock_delay_ms * interval '1 ms' <= p_t
+            LIMIT p_max FOR NO KEY UPDATE OF l SKIP LOCKED) s;
+    ELSE
+        SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.resource) INTO spaces, names FROM (
+            SELECT l.namespace, l.resource FROM holdfast.lease l JOIN holdfast.namespace n ON n.name = l.namespace
+            WHERE l.namespace = p_ns AND l.ended = 0 AND l.token > 0 AND l.deadline <= p_t
+                AND l.deadline + n.lock_delay_ms * interval '1 ms' <= p_t
+            LIMIT p_max FOR NO KEY UPDATE OF l SKIP LOCKED) s;
+    END IF;
+    IF spaces IS NULL THEN
+        RETURN 0;
+    END IF;
+    PERFORM FROM holdfast.usage u WHERE u.namespace = ANY (spaces) ORDER BY u.namespace FOR NO KEY UPDATE;
+    WITH noted AS (
+        UPDATE holdfast.lease l SET ended = 2, deadline = '-infinity'
+        FROM unnest(spaces, names) AS x(ns, resource)
+        WHERE l.namespace = x.ns AND l.resource = x.resource AND l.ended = 0 AND l.token > 0 AND l.deadline <= p_t
+        RETURNING l.namespace, l.resource, l.token, l.holder, l.task
+    ), audited AS (
+        INSERT INTO holdfast.audit (namespace, resource, kind, token, actor, detail)
+        SELECT d.namespace, d.resource, 'expire', d.token, d.holder, d.task FROM noted d
+    ), used AS (
+        UPDATE holdfast.usage u SET leases = u.leases - c.n
+        FROM (SELECT d.namespace, count(*) AS n FROM noted d GROUP BY d.namespace) c WHERE u.namespace = c.namespace
+    )
+    SELECT count(*) INTO noted FROM noted;
+    RETURN noted;
+END
+$$;
+-- Name: notify_batch(text[], text[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.notify_batch(p_server text[], p_payload text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM pg_catalog.pg_notify('holdfast_' || x.server, x.payload) FROM unnest(p_server, p_payload) AS x(server, payload);
+END
+$$;
+-- Name: old_partitions(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.old_partitions() RETURNS TABLE(name text, statements text[])
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    keep int := (SELECT pg_catalog.max(n.audit_keep_days) FROM holdfast.namespace n);
+    until timestamp := pg_catalog.timezone('UTC', pg_catalog.clock_timestamp()) - pg_catalog.make_interval(days => keep);
+BEGIN
+    RETURN QUERY
+    SELECT c.relname::text, CASE
+        WHEN h.inhrelid IS NULL THEN ARRAY[]::text[]
+        WHEN h.inhdetachpending THEN ARRAY[pg_catalog.format('ALTER TABLE holdfast.audit DETACH PARTITION holdfast.%I FINALIZE', c.relname)]
+        ELSE ARRAY[pg_catalog.format('ALTER TABLE holdfast.audit DETACH PARTITION holdfast.%I CONCURRENTLY', c.relname)] END
+        || pg_catalog.format('DROP TABLE holdfast.%I', c.relname)
+    FROM pg_catalog.pg_class c
+    LEFT JOIN pg_catalog.pg_inherits h ON h.inhrelid = c.oid AND h.inhparent = 'holdfast.audit'::regclass
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^audit_[0-9]{4}_[0-9]{2}$'
+        AND pg_catalog.to_date(pg_catalog.right(c.relname, 7), 'YYYY_MM') + interval '1 month' <= until
+    ORDER BY c.relname;
+END
+$_$;
+-- Name: policy_changes(holdfast.namespace, holdfast.namespace); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(pg_catalog.string_agg(pg_catalog.format('%s %s -> %s', o.key, o.value, n.value), ', ' ORDER BY o.key), '')
+    FROM pg_catalog.jsonb_each_text(pg_catalog.to_jsonb(p_old)) o JOIN pg_catalog.jsonb_each_text(pg_catalog.to_jsonb(p_new)) n ON n.key = o.key
+    WHERE o.value IS DISTINCT FROM n.value AND o.key NOT IN ('name', 'created_at', 'retired_at', 'fence_floor', 'guard_idle_cap_ms')
+$$;
 -- Name: prefix_end(text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.prefix_end(p_prefix text) RETURNS text
     LANGUAGE sql IMMUTABLE
@@ -542,35 +1102,76 @@ $$;
 CREATE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) RETURNS TABLE(i integer, outcome smallint)
     LANGUAGE plpgsql
     AS $$
+BEGIN
+    RETURN QUERY SELECT r.i, r.outcome FROM holdfast.release_batch(p_ns, p_resource, p_token, NULL::boolean[]) r;
+END
+$$;
+-- Name: release_batch(text[], text[], bigint[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]) RETURNS TABLE(i integer, outcome smallint, next_server text)
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 DECLARE
-    mine boolean[] := holdfast.lock_pairs(p_ns, p_resource, false);
+    got record := holdfast.lock_items(p_ns, p_resource, false);
+    mine boolean[] := got.mine;
     t timestamptz := holdfast.clock();
+    turns text[];
 BEGIN
+    IF got.special THEN
+        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, mine, t);
+    END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i::int AS i, x.ns, x.resource, x.token, l.ctid AS l_tid, l.holder,
-            (l.token = x.token AND l.deadline > t) IS TRUE AS held,
-            CASE
-                WHEN n.name IS NULL THEN 90
-                WHEN l.resource IS NULL OR r.name IS NULL THEN 21
-                WHEN x.mine IS FALSE THEN 5
-                WHEN l.token = x.token AND (l.deadline > t OR l.ended = 3) THEN 20
-                ELSE 21
-            END::smallint AS outcome
-        FROM unnest(p_ns, p_resource, p_token, mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
-        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+        SELECT v.i, v.ns, v.resource, v.token, v.l_tid, v.holder, v.freed, v.outcome
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, mine, t) v
     ), freed AS (
         UPDATE holdfast.lease l SET deadline = '-infinity', ended = 3
-        FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.held
+        FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.freed
     ), audited AS (
         INSERT INTO holdfast.audit (namespace, resource, kind, token, actor)
-        SELECT d.ns, d.resource, 'release', d.token, d.holder FROM d WHERE d.outcome = 20 AND d.held
+        SELECT d.ns, d.resource, 'release', d.token, d.holder FROM d WHERE d.outcome = 20 AND d.freed
     )
-    SELECT d.i, d.outcome FROM d;
+    SELECT d.i, d.outcome, coalesce(turns[d.i], '') FROM d;
 END
+$$;
+-- Name: release_special(text[], text[], bigint[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS text[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    turns text[] := pg_catalog.array_fill(NULL::text, ARRAY[pg_catalog.cardinality(p_ns)]);
+    item record;
+BEGIN
+    FOR item IN SELECT v.i, v.ns, v.resource FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        WHERE v.outcome = 20 AND v.freed AND v.waiting
+    LOOP
+        EXIT WHEN p_unless_repeated IS NULL;
+        turns[item.i] := holdfast.give_turn(item.ns, item.resource, p_t, NULL, NULL);
+    END LOOP;
+    PERFORM holdfast.uncount_leases(pg_catalog.array_agg(s.ns), pg_catalog.array_agg(s.n)) FROM (
+        SELECT v.ns, count(*)::int AS n FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        WHERE v.outcome = 20 AND v.freed GROUP BY v.ns) s;
+    RETURN turns;
+END
+$$;
+-- Name: release_verdicts(text[], text[], bigint[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, waiting boolean, l_tid tid, holder text, freed boolean, outcome smallint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, x.ns, x.resource, x.token, r.waiting, l.ctid, l.holder,
+        (l.token = x.token AND l.deadline > p_t) IS TRUE AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE,
+        CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN l.resource IS NULL OR r.name IS NULL THEN 21
+            WHEN x.mine IS FALSE THEN 5
+            WHEN l.token = x.token AND l.ended = 3 THEN 20
+            WHEN l.token = x.token AND l.deadline > p_t AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE THEN 20
+            ELSE 21
+        END::smallint
+    FROM unnest(p_ns, p_resource, p_token, p_mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
 $$;
 -- Name: renew_batch(text[], text[], bigint[], bigint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) RETURNS TABLE(i integer, outcome smallint, ttl_ms bigint)
@@ -598,7 +1199,7 @@ BEGIN
     t := holdfast.clock();
     sure := t + interval '100 ms';
     RETURN QUERY
-    UPDATE holdfast.lease l SET deadline = greatest(l.deadline, t + x.ttl_ms * interval '1 ms')
+    UPDATE holdfast.lease l SET deadline = greatest(l.deadline, t + least(x.ttl_ms, n.max_ttl_ms) * interval '1 ms')
     FROM unnest(p_ns, p_resource, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, resource, token, ttl_ms, i)
     JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     WHERE l.namespace = x.ns AND l.resource = x.resource AND l.token = x.token AND l.deadline > sure
@@ -642,7 +1243,7 @@ BEGIN
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i, l.ctid AS l_tid, greatest(l.deadline, t + x.ttl_ms * interval '1 ms') AS deadline,
+        SELECT x.i, l.ctid AS l_tid, greatest(l.deadline, t + least(x.ttl_ms, n.max_ttl_ms) * interval '1 ms') AS deadline,
             CASE
                 WHEN n.name IS NULL THEN 90
                 WHEN l.resource IS NULL THEN 15
@@ -694,6 +1295,46 @@ EXCEPTION
     WHEN OTHERS THEN RETURN 0; -- there is no such multixact
 END
 $$;
+-- Name: set_namespace(text, bigint, bigint, bigint, boolean, bigint, bigint, bigint, bigint, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) RETURNS TABLE(outcome smallint, name text, lock_delay_ms bigint, min_ttl_ms bigint, max_ttl_ms bigint, audit_writes boolean, max_leases bigint, max_waiters bigint, max_value_bytes bigint, audit_keep_days bigint, fence_floor bigint, retired boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    old holdfast.namespace;
+    wanted holdfast.namespace;
+    changes text;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    SELECT * INTO old FROM holdfast.namespace n WHERE n.name = p_name AND n.retired_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 90::smallint, p_name, 0::bigint, 0::bigint, 0::bigint, false, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::bigint,
+            false;
+        RETURN;
+    END IF;
+    wanted := holdfast.with_policies(old, p_lock_delay_ms, p_min_ttl_ms, p_max_ttl_ms, p_audit_writes, p_max_leases, p_max_waiters,
+        p_max_value_bytes, p_audit_keep_days);
+    IF wanted.min_ttl_ms > wanted.max_ttl_ms THEN
+        RETURN QUERY SELECT * FROM holdfast.namespace_row(73, wanted);
+        RETURN;
+    END IF;
+    changes := holdfast.policy_changes(old, wanted);
+    IF changes <> '' THEN
+        UPDATE holdfast.namespace n SET lock_delay_ms = wanted.lock_delay_ms, min_ttl_ms = wanted.min_ttl_ms, max_ttl_ms = wanted.max_ttl_ms,
+            audit_writes = wanted.audit_writes, max_leases = wanted.max_leases, max_waiters = wanted.max_waiters,
+            max_value_bytes = wanted.max_value_bytes, audit_keep_days = wanted.audit_keep_days
+        WHERE n.name = p_name;
+        -- Nothing has been counted while there was no limit.
+        IF (old.max_leases = 0 AND wanted.max_leases > 0) OR (old.max_value_bytes = 0 AND wanted.max_value_bytes > 0) THEN
+            PERFORM holdfast.lock_usage(p_name);
+            UPDATE holdfast.usage u SET leases = c.leases, value_bytes = c.value_bytes, noted_at = '-infinity'
+            FROM holdfast.count_usage(p_name) c WHERE u.namespace = p_name;
+        END IF;
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail) VALUES (p_name, 'policy', 0, p_actor, changes);
+    END IF;
+    RETURN QUERY SELECT * FROM holdfast.namespace_row(50, wanted);
+END
+$$;
 -- Name: stats(); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.stats() RETURNS TABLE(leases_live bigint, resources bigint, schema_version bigint)
     LANGUAGE plpgsql
@@ -708,24 +1349,181 @@ BEGIN
         (SELECT coalesce(max(m.version), 0)::bigint FROM holdfast.migration m);
 END
 $$;
+-- Name: sweep(integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.sweep(p_max integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    t timestamptz;
+    spaces text[];
+    names text[];
+    done int;
+    n int;
+    counted record;
+    used record;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext('holdfast.sweep')) THEN
+        RETURN 0;
+    END IF;
+    t := holdfast.clock();
+    done := holdfast.note_expired(NULL, p_max, t);
+    SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
+        SELECT r.namespace, r.name FROM holdfast.resource r JOIN (
+            SELECT DISTINCT w.namespace, w.resource FROM holdfast.waiter w WHERE w.until <= t AND coalesce(w.turn_until <= t, true) LIMIT p_max) w
+            ON w.namespace = r.namespace AND w.resource = r.name
+        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+    DELETE FROM holdfast.waiter w USING unnest(spaces, names) AS x(ns, resource)
+    WHERE w.namespace = x.ns AND w.resource = x.resource AND w.until <= t AND coalesce(w.turn_until <= t, true);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+    UPDATE holdfast.resource r SET waiting = false FROM unnest(spaces, names) AS x(ns, resource)
+    WHERE r.namespace = x.ns AND r.name = x.resource AND NOT EXISTS (
+        SELECT FROM holdfast.waiter w WHERE w.namespace = r.namespace AND w.resource = r.name);
+    DELETE FROM holdfast.refusal f WHERE (f.namespace, f.resource, f.token, f.minute) IN (
+        SELECT o.namespace, o.resource, o.token, o.minute FROM holdfast.refusal o JOIN holdfast.namespace n ON n.name = o.namespace
+        WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => n.audit_keep_days) LIMIT p_max);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+    FOR counted IN SELECT n.name FROM holdfast.namespace n WHERE n.max_leases > 0 OR n.max_value_bytes > 0 ORDER BY n.name LOOP
+        used := holdfast.lock_usage(counted.name);
+        UPDATE holdfast.usage u SET leases = c.leases, value_bytes = c.value_bytes FROM holdfast.count_usage(counted.name) c
+        WHERE u.namespace = counted.name AND (u.leases, u.value_bytes) <> (c.leases, c.value_bytes);
+    END LOOP;
+    RETURN done;
+END
+$$;
+-- Name: turn_before(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    turn record;
+    since timestamptz := p_since;
+BEGIN
+    next_server := '';
+    SELECT w.server, w.turn_until INTO turn FROM holdfast.waiter w
+    WHERE w.namespace = p_ns AND w.resource = p_resource AND w.turn_until IS NOT NULL ORDER BY w.turn_until DESC LIMIT 1;
+    IF NOT FOUND THEN
+        RETURN;
+    END IF;
+    IF turn.turn_until > p_t THEN
+        IF turn.server IS DISTINCT FROM p_server THEN
+            remaining_ms := holdfast.ms(turn.turn_until - p_t);
+        END IF;
+        RETURN;
+    END IF;
+    DELETE FROM holdfast.waiter w WHERE w.namespace = p_ns AND w.resource = p_resource AND w.turn_until IS NOT NULL;
+    IF since IS NULL THEN
+        SELECT w.since INTO since FROM holdfast.waiter w
+        WHERE w.namespace = p_ns AND w.resource = p_resource AND w.server = p_server AND w.until > p_t;
+    END IF;
+    IF p_server IS NOT NULL THEN
+        next_server := holdfast.give_turn(p_ns, p_resource, p_t, p_server, since);
+        IF next_server <> '' THEN
+            remaining_ms := 100;
+        END IF;
+    END IF;
+END
+$$;
+-- Name: uncount_leases(text[], integer[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.uncount_leases(p_ns text[], p_n integer[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    limited record;
+BEGIN
+    FOR limited IN SELECT n.name, x.n FROM unnest(p_ns, p_n) AS x(ns, n) JOIN holdfast.namespace n ON n.name = x.ns
+        WHERE n.max_leases > 0 ORDER BY n.name
+    LOOP
+        PERFORM holdfast.lock_usage(limited.name);
+        UPDATE holdfast.usage u SET leases = u.leases - limited.n WHERE u.namespace = limited.name;
+    END LOOP;
+END
+$$;
 -- Name: unix_ms(timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.unix_ms(p_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at) THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at) * 1000 + 0.0005)::bigint ELSE 0 END $$;
+-- Name: wait_for(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    INSERT INTO holdfast.waiter AS w (namespace, resource, server, since, until) VALUES (p_ns, p_resource, p_server, p_since, p_until)
+    ON CONFLICT (namespace, resource, server) DO UPDATE SET since = p_since, until = p_until;
+    UPDATE holdfast.resource r SET waiting = true WHERE r.namespace = p_ns AND r.name = p_resource AND NOT r.waiting;
+END
+$$;
+-- Name: wait_no_more(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.wait_no_more(p_ns text, p_resource text, p_server text, OUT was_there boolean, OUT had_turn boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM holdfast.waiter w WHERE w.namespace = p_ns AND w.resource = p_resource AND w.server = p_server
+    RETURNING true, w.turn_until IS NOT NULL INTO was_there, had_turn;
+    was_there := coalesce(was_there, false);
+    had_turn := coalesce(had_turn, false);
+    UPDATE holdfast.resource r SET waiting = false WHERE r.namespace = p_ns AND r.name = p_resource AND r.waiting
+        AND NOT EXISTS (SELECT FROM holdfast.waiter w WHERE w.namespace = p_ns AND w.resource = p_resource);
+END
+$$;
+-- Name: wait_on_after_grant(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.wait_on_after_grant(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    PERFORM holdfast.wait_no_more(p_ns, p_resource, p_server);
+    IF p_since IS NOT NULL THEN
+        PERFORM holdfast.wait_for(p_ns, p_resource, p_server, p_since, p_until);
+    END IF;
+END
+$$;
+-- Name: with_policies(holdfast.namespace, bigint, bigint, bigint, boolean, bigint, bigint, bigint, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.with_policies(p_row holdfast.namespace, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint) RETURNS holdfast.namespace
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+BEGIN
+    p_row.lock_delay_ms := coalesce(p_lock_delay_ms, p_row.lock_delay_ms);
+    p_row.min_ttl_ms := coalesce(p_min_ttl_ms, p_row.min_ttl_ms);
+    p_row.max_ttl_ms := coalesce(p_max_ttl_ms, p_row.max_ttl_ms);
+    p_row.audit_writes := coalesce(p_audit_writes, p_row.audit_writes);
+    p_row.max_leases := coalesce(p_max_leases, p_row.max_leases);
+    p_row.max_waiters := coalesce(p_max_waiters, p_row.max_waiters);
+    p_row.max_value_bytes := coalesce(p_max_value_bytes, p_row.max_value_bytes);
+    p_row.audit_keep_days := coalesce(p_audit_keep_days, p_row.audit_keep_days);
+    RETURN p_row;
+END
+$$;
 -- Name: write_batch(text[], text[], bigint[], bigint[], bytea[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[]) RETURNS TABLE(i integer, outcome smallint, version bigint, fence bigint, write_seq bigint)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RETURN QUERY SELECT w.i, w.outcome, w.version, w.fence, w.write_seq
+    FROM holdfast.write_batch(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, false) w;
+END
+$$;
+-- Name: write_batch(text[], text[], bigint[], bigint[], bytea[], bigint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_knows_quota boolean) RETURNS TABLE(i integer, outcome smallint, version bigint, fence bigint, write_seq bigint)
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
 DECLARE
     got int[];
+    special boolean;
     mine boolean[];
     t timestamptz;
+    veto boolean[];
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+    SELECT pg_catalog.array_agg(s.i), CASE
+        WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0)
+        THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0 AND n.name = ANY (p_ns)) ELSE false END
+    INTO got, special FROM (
         SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
         FOR NO KEY UPDATE OF r SKIP LOCKED) s;
@@ -733,31 +1531,16 @@ BEGIN
         mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
     END IF;
     t := holdfast.clock();
+    IF special THEN
+        veto := holdfast.limit_values(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t);
+    END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i::int AS i, x.ns, x.resource, x.token, x.write_seq, x.value, n.audit_writes, v.ctid AS v_tid,
-            coalesce(r.fence, 0) AS fence, coalesce(v.version, 0) AS version, v.value IS NOT NULL AS there,
-            CASE WHEN v.token = x.token THEN v.write_seq ELSE 0 END AS last_seq,
-            CASE WHEN v.token = x.token THEN v.seq_version ELSE 0 END AS last_seq_version,
-            coalesce(v.version, 0) + CASE WHEN x.value IS NULL AND v.value IS NULL THEN 0 ELSE 1 END AS new_version,
-            CASE
-                WHEN n.name IS NULL THEN 90
-                WHEN r.name IS NULL THEN 33
-                WHEN x.mine IS FALSE THEN 5
-                WHEN x.write_seq > 0 AND v.token = x.token AND v.write_seq >= x.write_seq THEN
-                    CASE WHEN v.write_seq = x.write_seq AND v.seq_version = v.version AND (v.value IS NULL) = (x.value IS NULL)
-                        THEN 31 ELSE 35 END
-                WHEN x.token < r.fence THEN 32
-                WHEN x.token > r.fence OR (l.token = x.token AND l.deadline > t) IS NOT TRUE THEN 33
-                WHEN x.expected <> CASE WHEN v.value IS NULL THEN 0 ELSE v.version END THEN 34
-                ELSE 30
-            END::smallint AS outcome
-        FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine) WITH ORDINALITY
-            AS x(ns, resource, token, write_seq, value, expected, mine, i)
-        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
-        LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
+        SELECT v.i, v.ns, v.resource, v.token, v.write_seq, v.value, v.audit_writes, v.max_value_bytes, v.v_tid, v.fence, v.version, v.there,
+            v.last_seq, v.last_seq_version, v.new_version,
+            CASE WHEN v.outcome = 30 AND veto[v.i] THEN CASE WHEN p_knows_quota THEN 70::smallint ELSE 5::smallint END
+                ELSE v.outcome END AS outcome
+        FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t) v
     ), changed AS (
         UPDATE holdfast.resource_value v SET
             value = d.value, version = d.new_version, token = d.token, updated_at = t,
@@ -778,10 +1561,40 @@ BEGIN
         ON CONFLICT (namespace, resource, token, minute) DO UPDATE SET refusals = f.refusals + 1
     )
     SELECT d.i, d.outcome,
-        CASE d.outcome WHEN 30 THEN d.new_version WHEN 34 THEN CASE WHEN d.there THEN d.version ELSE 0 END ELSE d.version END,
+        CASE d.outcome WHEN 30 THEN d.new_version WHEN 34 THEN CASE WHEN d.there THEN d.version ELSE 0 END
+            WHEN 70 THEN d.max_value_bytes ELSE d.version END,
         d.fence, CASE WHEN d.outcome = 30 AND d.write_seq > 0 THEN d.write_seq ELSE d.last_seq END
     FROM d;
 END
+$$;
+-- Name: write_verdicts(text[], text[], bigint[], bigint[], bytea[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, write_seq bigint, value bytea, audit_writes boolean, max_value_bytes bigint, v_tid tid, fence bigint, version bigint, there boolean, more_bytes integer, last_seq bigint, last_seq_version bigint, new_version bigint, outcome smallint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, x.ns, x.resource, x.token, x.write_seq, x.value, n.audit_writes, n.max_value_bytes, v.ctid,
+        coalesce(r.fence, 0), coalesce(v.version, 0), v.value IS NOT NULL,
+        coalesce(pg_catalog.octet_length(x.value), 0) - coalesce(pg_catalog.octet_length(v.value), 0),
+        CASE WHEN v.token = x.token THEN v.write_seq ELSE 0 END,
+        CASE WHEN v.token = x.token THEN v.seq_version ELSE 0 END,
+        coalesce(v.version, 0) + CASE WHEN x.value IS NULL AND v.value IS NULL THEN 0 ELSE 1 END,
+        CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN r.name IS NULL THEN 33
+            WHEN x.mine IS FALSE THEN 5
+            WHEN x.write_seq > 0 AND v.token = x.token AND v.write_seq >= x.write_seq THEN
+                CASE WHEN v.write_seq = x.write_seq AND v.seq_version = v.version AND (v.value IS NULL) = (x.value IS NULL)
+                    THEN 31 ELSE 35 END
+            WHEN x.token < r.fence THEN 32
+            WHEN x.token > r.fence OR (l.token = x.token AND l.deadline > p_t) IS NOT TRUE THEN 33
+            WHEN x.expected <> CASE WHEN v.value IS NULL THEN 0 ELSE v.version END THEN 34
+            ELSE 30
+        END::smallint
+    FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine) WITH ORDINALITY
+        AS x(ns, resource, token, write_seq, value, expected, mine, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
 $$;
 -- Name: audit_id; Type: SEQUENCE; Schema: holdfast; Owner: -
 CREATE SEQUENCE holdfast.audit_id
@@ -812,15 +1625,15 @@ COMMENT ON COLUMN holdfast.audit.id IS 'Rises within one resource in the order o
 -- Name: COLUMN audit.at; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.at IS 'clock_timestamp(), not holdfast.clock(): it chooses the partition.';
 -- Name: COLUMN audit.kind; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), release, break, write, delete, floor.';
+COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy.';
 -- Name: COLUMN audit.token; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.token IS 'Granted, released, broken, or written under. floor: the new floor.';
+COMMENT ON COLUMN holdfast.audit.token IS 'Granted, expired, released, broken, or written under. floor: the new floor. policy: 0.';
 -- Name: COLUMN audit.prior; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.prior IS 'takeover: the token that ran out. break: the new fence. write, delete: the new version. floor: the old floor.';
 -- Name: COLUMN audit.actor; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.actor IS 'grant, takeover, release: the holder. break, floor: who did it.';
+COMMENT ON COLUMN holdfast.audit.actor IS 'grant, takeover, expire, release: the holder. break, floor, policy: who did it.';
 -- Name: COLUMN audit.detail; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.detail IS 'grant, takeover: the task. break, floor: the reason.';
+COMMENT ON COLUMN holdfast.audit.detail IS 'grant, takeover, expire: the task. break, floor: the reason. policy: what was changed.';
 -- Name: identity; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.identity (
     only_row boolean DEFAULT true NOT NULL,
@@ -846,8 +1659,7 @@ CREATE TABLE holdfast.lease (
     ended smallint DEFAULT 0 NOT NULL,
     task text DEFAULT ''::text NOT NULL,
     holder text DEFAULT ''::text NOT NULL,
-    labels jsonb,
-    CONSTRAINT lease_check CHECK (((ended = 0) OR ((ended = ANY (ARRAY[3, 4])) AND (deadline = '-infinity'::timestamp with time zone))))
+    labels jsonb
 )
 WITH (fillfactor='50', autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
 -- Name: COLUMN lease.token; Type: COMMENT; Schema: holdfast; Owner: -
@@ -855,7 +1667,7 @@ COMMENT ON COLUMN holdfast.lease.token IS '0 = never leased.';
 -- Name: COLUMN lease.deadline; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.lease.deadline IS 'The lease is live while holdfast.clock() is before this. -infinity once somebody ended it.';
 -- Name: COLUMN lease.ended; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.lease.ended IS 'Who ended it: 0 nobody (it is live, or ran out at its deadline), 3 its holder (RELEASED), 4 an operator or attach() (BROKEN).';
+COMMENT ON COLUMN holdfast.lease.ended IS 'How it ended: 0 not at all, or it ran out at its deadline; 2 it ran out, and that is in the audit; 3 its holder released it; 4 an operator or attach() broke it.';
 -- Name: COLUMN lease.labels; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.lease.labels IS 'Object of strings; NULL = none.';
 -- Name: migration; Type: TABLE; Schema: holdfast; Owner: -
@@ -868,25 +1680,6 @@ CREATE TABLE holdfast.migration (
 );
 -- Name: TABLE migration; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON TABLE holdfast.migration IS 'Migrations applied. Binaries that know a schema version of at least the greatest compatible_from work with this database.';
--- Name: namespace; Type: TABLE; Schema: holdfast; Owner: -
-CREATE TABLE holdfast.namespace (
-    name text NOT NULL COLLATE pg_catalog."C",
-    fence_floor bigint DEFAULT 0 NOT NULL,
-    retired_at timestamp with time zone,
-    audit_writes boolean DEFAULT false NOT NULL,
-    guard_idle_cap_ms integer DEFAULT 60000 NOT NULL,
-    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
-    CONSTRAINT namespace_fence_floor_check CHECK ((fence_floor >= 0)),
-    CONSTRAINT namespace_guard_idle_cap_ms_check CHECK ((guard_idle_cap_ms > 0))
-);
--- Name: TABLE namespace; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON TABLE holdfast.namespace IS 'The scope of names and policies. Retired, never deleted.';
--- Name: COLUMN namespace.fence_floor; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.namespace.fence_floor IS 'Every grant''s token is above this as well as above its resource''s fence. Never lowered.';
--- Name: COLUMN namespace.audit_writes; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.namespace.audit_writes IS 'Whether each accepted write and delete leaves an audit row too.';
--- Name: COLUMN namespace.guard_idle_cap_ms; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.namespace.guard_idle_cap_ms IS 'The longest a transaction that called guard() may sit idle, whatever remains of its lease.';
 -- Name: refusal; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.refusal (
     namespace text NOT NULL COLLATE pg_catalog."C",
@@ -904,7 +1697,8 @@ CREATE TABLE holdfast.resource (
     fence bigint DEFAULT 0 NOT NULL,
     grant_token bigint DEFAULT 0 NOT NULL,
     repeats integer DEFAULT 0 NOT NULL,
-    request_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C"
+    request_id text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    waiting boolean DEFAULT false NOT NULL
 )
 WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
 -- Name: COLUMN resource.fence; Type: COMMENT; Schema: holdfast; Owner: -
@@ -915,6 +1709,8 @@ COMMENT ON COLUMN holdfast.resource.grant_token IS 'The token of the last grant;
 COMMENT ON COLUMN holdfast.resource.repeats IS 'How many repeats of the last grant were answered.';
 -- Name: COLUMN resource.request_id; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.resource.request_id IS 'Of the acquire that got the last grant.';
+-- Name: COLUMN resource.waiting; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.resource.waiting IS 'Whether it may have rows in waiter: what nobody waits for pays no look there.';
 -- Name: resource_value; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.resource_value (
     namespace text NOT NULL COLLATE pg_catalog."C",
@@ -946,9 +1742,46 @@ CREATE TABLE holdfast.sql_role (
 );
 -- Name: TABLE sql_role; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON TABLE holdfast.sql_role IS 'Which SQL roles (and their members) may use which namespace through guard(). Superusers need no row.';
+-- Name: usage; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.usage (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    leases bigint NOT NULL,
+    value_bytes bigint NOT NULL,
+    noted_at timestamp with time zone DEFAULT '-infinity'::timestamp with time zone NOT NULL
+)
+WITH (fillfactor='20', autovacuum_vacuum_scale_factor='0', autovacuum_vacuum_threshold='500', autovacuum_vacuum_cost_delay='0');
+-- Name: TABLE usage; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.usage IS 'What is used of the quotas: of namespaces that have any, and had. Its row is locked by every batch that changes what is counted, after all others.';
+-- Name: COLUMN usage.leases; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.usage.leases IS 'Leases granted and not yet released, broken, or noted as expired.';
+-- Name: COLUMN usage.value_bytes; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.usage.value_bytes IS 'Of all values.';
+-- Name: COLUMN usage.noted_at; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.usage.noted_at IS 'When a full namespace last looked for expired leases.';
+-- Name: waiter; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.waiter (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    resource text NOT NULL COLLATE pg_catalog."C",
+    server text NOT NULL COLLATE pg_catalog."C",
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone NOT NULL,
+    turn_until timestamp with time zone
+)
+WITH (fillfactor='60', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
+-- Name: TABLE waiter; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.waiter IS 'Servers with callers that wait for a resource: one row each, whatever the number of callers. It makes waiting fair between servers, and says whom to wake; whether a grant is right never depends on it.';
+-- Name: COLUMN waiter.since; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.waiter.since IS 'When the first of that server''s callers began to wait. The earliest has the next turn.';
+-- Name: COLUMN waiter.until; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.waiter.until IS 'When the last of them will have given up: from then on the row counts for nothing.';
+-- Name: COLUMN waiter.turn_until; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.waiter.turn_until IS 'Until then the free resource is granted to nobody but this server. At most one row a resource has a turn, and none while a lease lives.';
 -- Name: identity identity_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (only_row);
+-- Name: lease lease_ended; Type: CHECK CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE holdfast.lease
+    ADD CONSTRAINT lease_ended CHECK (((ended = 0) OR ((ended = ANY (ARRAY[2, 3, 4])) AND (deadline = '-infinity'::timestamp with time zone)))) NOT VALID;
 -- Name: lease lease_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.lease
     ADD CONSTRAINT lease_pkey PRIMARY KEY (namespace, resource);
@@ -970,53 +1803,113 @@ ALTER TABLE ONLY holdfast.resource_value
 -- Name: sql_role sql_role_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.sql_role
     ADD CONSTRAINT sql_role_pkey PRIMARY KEY (namespace, role);
+-- Name: usage usage_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.usage
+    ADD CONSTRAINT usage_pkey PRIMARY KEY (namespace);
+-- Name: waiter waiter_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.waiter
+    ADD CONSTRAINT waiter_pkey PRIMARY KEY (namespace, resource, server);
+-- Name: namespace_max_leases; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX namespace_max_leases ON holdfast.namespace USING btree (name) WHERE (max_leases > 0);
+-- Name: namespace_max_value_bytes; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX namespace_max_value_bytes ON holdfast.namespace USING btree (name) WHERE (max_value_bytes > 0);
 -- Name: SCHEMA holdfast; Type: ACL; Schema: -; Owner: -
 GRANT USAGE ON SCHEMA holdfast TO holdfast_user;
 -- Name: FUNCTION acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text) FROM PUBLIC;
+-- Name: FUNCTION acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text, p_server text, p_may_grant boolean[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text, p_server text, p_may_grant boolean[]) FROM PUBLIC;
 -- Name: FUNCTION acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_at timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
+-- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION allow_role(role name, namespace text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.allow_role(role name, namespace text) FROM PUBLIC;
 -- Name: FUNCTION attach(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.attach() FROM PUBLIC;
+-- Name: FUNCTION audit_list(p_ns text, p_resource text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) FROM PUBLIC;
+-- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean) FROM PUBLIC;
 -- Name: FUNCTION check_batch(p_ns text[], p_resource text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.check_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION clock(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.clock() FROM PUBLIC;
+-- Name: FUNCTION count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) FROM PUBLIC;
+-- Name: FUNCTION create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
+-- Name: FUNCTION end_backend(p_pid integer, p_backend_start text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.end_backend(p_pid integer, p_backend_start text) FROM PUBLIC;
 -- Name: FUNCTION flags(p_places integer[], p_n integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.flags(p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION flat_labels(p_labels jsonb); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.flat_labels(p_labels jsonb) FROM PUBLIC;
 -- Name: FUNCTION get_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.get_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
+-- Name: FUNCTION give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION guard(namespace text, resource text, token bigint); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) TO holdfast_user;
+-- Name: FUNCTION in_the_way_ms(p_deadline timestamp with time zone, p_ended smallint, p_lock_delay_ms integer, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zone, p_ended smallint, p_lock_delay_ms integer, p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION leave_batch(p_ns text[], p_resource text[], p_server text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) FROM PUBLIC;
+-- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
+-- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION list_namespaces(p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.list_namespaces(p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_resources(p_ns text, p_prefix text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_resources(p_ns text, p_prefix text, p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean) FROM PUBLIC;
 -- Name: FUNCTION lock_or_blocker(p_ns text, p_resource text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_or_blocker(p_ns text, p_resource text) FROM PUBLIC;
 -- Name: FUNCTION lock_pairs(p_ns text[], p_resource text[], p_make boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) FROM PUBLIC;
+-- Name: FUNCTION lock_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint, OUT noted_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.lock_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint, OUT noted_at timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION locked_by_top_level(p_ns text, p_resource text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.locked_by_top_level(p_ns text, p_resource text) FROM PUBLIC;
 -- Name: FUNCTION make_partitions(p_months_ahead integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.make_partitions(p_months_ahead integer) FROM PUBLIC;
 -- Name: FUNCTION ms(p_interval interval); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.ms(p_interval interval) FROM PUBLIC;
+-- Name: FUNCTION namespace_row(p_outcome integer, p_row holdfast.namespace); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.namespace_row(p_outcome integer, p_row holdfast.namespace) FROM PUBLIC;
+-- Name: FUNCTION note_expired(p_ns text, p_max integer, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.note_expired(p_ns text, p_max integer, p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION notify_batch(p_server text[], p_payload text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.notify_batch(p_server text[], p_payload text[]) FROM PUBLIC;
+-- Name: FUNCTION old_partitions(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.old_partitions() FROM PUBLIC;
+-- Name: FUNCTION policy_changes(p_old holdfast.namespace, p_new holdfast.namespace); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) FROM PUBLIC;
 -- Name: FUNCTION prefix_end(p_prefix text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.prefix_end(p_prefix text) FROM PUBLIC;
 -- Name: FUNCTION read_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
+-- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]) FROM PUBLIC;
+-- Name: FUNCTION release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) FROM PUBLIC;
 -- Name: FUNCTION renew_locked(p_i integer[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
@@ -1025,10 +1918,30 @@ REVOKE ALL ON FUNCTION holdfast.renew_locked(p_i integer[], p_ns text[], p_resou
 REVOKE ALL ON FUNCTION holdfast.require_read_committed() FROM PUBLIC;
 -- Name: FUNCTION row_blocker(p_xmax xid); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.row_blocker(p_xmax xid) FROM PUBLIC;
+-- Name: FUNCTION set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION stats(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.stats() FROM PUBLIC;
+-- Name: FUNCTION sweep(p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.sweep(p_max integer) FROM PUBLIC;
+-- Name: FUNCTION turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text) FROM PUBLIC;
+-- Name: FUNCTION uncount_leases(p_ns text[], p_n integer[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.uncount_leases(p_ns text[], p_n integer[]) FROM PUBLIC;
 -- Name: FUNCTION unix_ms(p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.unix_ms(p_at timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION wait_no_more(p_ns text, p_resource text, p_server text, OUT was_there boolean, OUT had_turn boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.wait_no_more(p_ns text, p_resource text, p_server text, OUT was_there boolean, OUT had_turn boolean) FROM PUBLIC;
+-- Name: FUNCTION wait_on_after_grant(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.wait_on_after_grant(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION with_policies(p_row holdfast.namespace, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.with_policies(p_row holdfast.namespace, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint) FROM PUBLIC;
 -- Name: FUNCTION write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[]) FROM PUBLIC;
+-- Name: FUNCTION write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_knows_quota boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_knows_quota boolean) FROM PUBLIC;
+-- Name: FUNCTION write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- PostgreSQL database dump complete

@@ -7,6 +7,10 @@
 -- Acquire, Release and Break lock the fence row and the lease row; Write, Delete and guard() the fence row; Renew the lease
 -- row. A statement that locks and decides at once decides by what was true before it waited.
 --
+-- A function that a server calls is never dropped, and neither its arguments nor its columns ever change, for older servers may be
+-- calling it at this very moment: a call between the look-up of a function and its start fails if it is dropped. What needs another
+-- form becomes another function beside it, of the same name and with other arguments, none of them with a default.
+--
 -- The functions ending in _batch take arrays of equal length, each key (namespace, resource) once, and return one row an item,
 -- in any order, `i` being the item's place from 1. They should get their keys sorted. Outcomes are numbered as in enum
 -- st_outcome of server/store/store.h. A namespace that does not exist or is retired: 90. They are written for sessions with
@@ -54,11 +58,12 @@ BEGIN
 END
 $$;
 
--- Step 1 for a fence row *and* its lease row. Afterwards this transaction has locked both rows of each item whose flag is true;
--- NULL = of all items. With p_make, missing rows have been made before, free, in key order (so that two who make the same ones
--- wait for each other in one direction); this is the only wait, and lock_timeout ends it with 55P03. A lease row alone that is
--- missing (somebody deleted it) is made too. No rows are made in a namespace that does not exist or is retired.
-CREATE OR REPLACE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) RETURNS boolean[]
+-- Step 1 for a fence row *and* its lease row. Afterwards this transaction has locked both rows of each item that is `mine`; NULL =
+-- of all items. With p_make, missing rows have been made before, free, in key order (so that two who make the same ones wait for
+-- each other in one direction); this is the only wait, and lock_timeout ends it with 55P03. A lease row alone that is missing
+-- (somebody deleted it) is made too. No rows are made in a namespace that does not exist or is retired.
+-- `special`: a server waits for one of them, or a namespace limits its leases. Otherwise there is no need to look into that.
+CREATE OR REPLACE FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n int := pg_catalog.cardinality(p_ns);
@@ -68,13 +73,17 @@ BEGIN
         PERFORM holdfast.require_read_committed();
     END IF;
     FOR attempt IN 1..2 LOOP
-        SELECT pg_catalog.array_agg(s.i) INTO got FROM (
-            SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+        -- The columns of a row locked here are its newest ones, also if somebody changed it since this began.
+        SELECT pg_catalog.array_agg(s.i), coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
+            WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0)
+            THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0 AND n.name = ANY (p_ns)) ELSE false END)
+        INTO got, special FROM (
+            SELECT x.i::int, r.waiting FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
             JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
             JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
             FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
         IF pg_catalog.cardinality(got) = n THEN
-            RETURN NULL;
+            RETURN;
         END IF;
         EXIT WHEN attempt = 2 OR NOT p_make;
         INSERT INTO holdfast.resource (namespace, name)
@@ -90,6 +99,14 @@ BEGIN
             ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
             ON CONFLICT DO NOTHING;
     END LOOP;
-    RETURN holdfast.flags(got, n);
+    mine := holdfast.flags(got, n);
+END
+$$;
+
+-- lock_items for those who look for themselves.
+CREATE OR REPLACE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) RETURNS boolean[]
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN (holdfast.lock_items(p_ns, p_resource, p_make)).mine;
 END
 $$;

@@ -18,7 +18,7 @@ BEGIN
     t := holdfast.clock();
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i, l.ctid AS l_tid, greatest(l.deadline, t + x.ttl_ms * interval '1 ms') AS deadline,
+        SELECT x.i, l.ctid AS l_tid, greatest(l.deadline, t + least(x.ttl_ms, n.max_ttl_ms) * interval '1 ms') AS deadline,
             CASE
                 WHEN n.name IS NULL THEN 90
                 WHEN l.resource IS NULL THEN 15
@@ -41,7 +41,7 @@ END
 $$;
 
 -- Each item whose lease is live under this very token now ends ttl_ms from now, or later if it did before. Never makes a row,
--- never revives a lease. Outcomes:
+-- never revives a lease. A ttl_ms above the namespace's max_ttl_ms is cut to that. Outcomes:
 --   10 renewed: ttl_ms that remains.
 --   11 it ran out, whether or not somebody took the resource · 12 a newer token was granted · 13 released · 14 broken
 --   15 no such lease is on record, such as a token above the newest, or a row that is gone
@@ -75,7 +75,7 @@ BEGIN
     t := holdfast.clock();
     sure := t + interval '100 ms';
     RETURN QUERY
-    UPDATE holdfast.lease l SET deadline = greatest(l.deadline, t + x.ttl_ms * interval '1 ms')
+    UPDATE holdfast.lease l SET deadline = greatest(l.deadline, t + least(x.ttl_ms, n.max_ttl_ms) * interval '1 ms')
     FROM unnest(p_ns, p_resource, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, resource, token, ttl_ms, i)
     JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     WHERE l.namespace = x.ns AND l.resource = x.resource AND l.token = x.token AND l.deadline > sure
@@ -102,41 +102,80 @@ BEGIN
 END
 $$;
 
+-- What each item of a release gets: as acquire_verdicts. `freed`: outcome 20, and it is this release that ends the lease.
+CREATE OR REPLACE FUNCTION holdfast.release_verdicts(
+    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamptz)
+RETURNS TABLE (i int, ns text, resource text, token bigint, waiting boolean, l_tid tid, holder text, freed boolean, outcome smallint)
+LANGUAGE sql STABLE AS $$
+    SELECT x.i::int, x.ns, x.resource, x.token, r.waiting, l.ctid, l.holder,
+        (l.token = x.token AND l.deadline > p_t) IS TRUE AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE,
+        CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN l.resource IS NULL OR r.name IS NULL THEN 21
+            WHEN x.mine IS FALSE THEN 5
+            WHEN l.token = x.token AND l.ended = 3 THEN 20
+            WHEN l.token = x.token AND l.deadline > p_t AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE THEN 20
+            ELSE 21
+        END::smallint
+    FROM unnest(p_ns, p_resource, p_token, p_mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+$$;
+
 -- Each item whose lease was live under this token has ended, and its resource is free at once. Outcomes:
 --   20 it was held until now, or until an earlier copy of this release.
 --   21 it was not: it ran out, was broken or taken over, or never was. Nothing changed.
 --   5  the fence or the lease row is locked by somebody, such as a transaction that called guard().
--- Leaves an audit row a lease ended.
-CREATE OR REPLACE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[])
-RETURNS TABLE (i int, outcome smallint)
+-- Leaves an audit row a lease ended. p_unless_repeated: only if no repeat of the acquire that got it was answered, otherwise 21:
+-- for a grant that could be told to nobody. next_server: of the servers that wait for the freed resource, the one that has waited
+-- longest has the turn (05_waiters.sql), and must be told; otherwise ''. No turn is given if p_unless_repeated is NULL as a whole.
+CREATE OR REPLACE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[])
+RETURNS TABLE (i int, outcome smallint, next_server text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    mine boolean[] := holdfast.lock_pairs(p_ns, p_resource, false);
+    got record := holdfast.lock_items(p_ns, p_resource, false);
+    mine boolean[] := got.mine;
     t timestamptz := holdfast.clock();
+    turns text[];
 BEGIN
+    IF got.special THEN
+        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, mine, t);
+    END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
-        SELECT x.i::int AS i, x.ns, x.resource, x.token, l.ctid AS l_tid, l.holder,
-            (l.token = x.token AND l.deadline > t) IS TRUE AS held,
-            CASE
-                WHEN n.name IS NULL THEN 90
-                WHEN l.resource IS NULL OR r.name IS NULL THEN 21
-                WHEN x.mine IS FALSE THEN 5
-                WHEN l.token = x.token AND (l.deadline > t OR l.ended = 3) THEN 20
-                ELSE 21
-            END::smallint AS outcome
-        FROM unnest(p_ns, p_resource, p_token, mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
-        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+        SELECT v.i, v.ns, v.resource, v.token, v.l_tid, v.holder, v.freed, v.outcome
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, mine, t) v
     ), freed AS (
         UPDATE holdfast.lease l SET deadline = '-infinity', ended = 3
-        FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.held
+        FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.freed
     ), audited AS (
         INSERT INTO holdfast.audit (namespace, resource, kind, token, actor)
-        SELECT d.ns, d.resource, 'release', d.token, d.holder FROM d WHERE d.outcome = 20 AND d.held
+        SELECT d.ns, d.resource, 'release', d.token, d.holder FROM d WHERE d.outcome = 20 AND d.freed
     )
-    SELECT d.i, d.outcome FROM d;
+    SELECT d.i, d.outcome, coalesce(turns[d.i], '') FROM d;
+END
+$$;
+
+-- release_batch's closer look, where a server waits, or a namespace limits its leases: turns are given, and leases counted. By the
+-- places of the items, who has the turn; NULL or '' = nobody.
+CREATE OR REPLACE FUNCTION holdfast.release_special(
+    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamptz) RETURNS text[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    turns text[] := pg_catalog.array_fill(NULL::text, ARRAY[pg_catalog.cardinality(p_ns)]);
+    item record;
+BEGIN
+    FOR item IN SELECT v.i, v.ns, v.resource FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        WHERE v.outcome = 20 AND v.freed AND v.waiting
+    LOOP
+        EXIT WHEN p_unless_repeated IS NULL;
+        turns[item.i] := holdfast.give_turn(item.ns, item.resource, p_t, NULL, NULL);
+    END LOOP;
+    PERFORM holdfast.uncount_leases(pg_catalog.array_agg(s.ns), pg_catalog.array_agg(s.n)) FROM (
+        SELECT v.ns, count(*)::int AS n FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        WHERE v.outcome = 20 AND v.freed GROUP BY v.ns) s;
+    RETURN turns;
 END
 $$;

@@ -129,6 +129,27 @@ BEGIN
 END
 $$;
 
+-- What happened in the namespace, or to one resource of it ('' = to any, and to the namespace itself): newest first, ids below
+-- p_before (0 = from the newest). Columns as in holdfast.audit, NULL told as 0 or ''.
+CREATE OR REPLACE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max int)
+RETURNS TABLE (outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+        coalesce(a.actor, ''), coalesce(a.detail, '')
+    FROM holdfast.audit a
+    WHERE a.namespace = p_ns AND (p_resource = '' OR a.resource = p_resource)
+        AND a.id < CASE WHEN p_before > 0 THEN p_before ELSE 9223372036854775807 END
+    ORDER BY a.id DESC LIMIT p_max + 1;
+END
+$$;
+
 -- Live leases (counted), resources (as the planner's statistics have them), and the schema's version.
 CREATE OR REPLACE FUNCTION holdfast.stats() RETURNS TABLE (leases_live bigint, resources bigint, schema_version bigint)
 LANGUAGE plpgsql VOLATILE AS $$

@@ -48,9 +48,10 @@ $$;
 --   61 that lease had ended before: `fence` is the newest token, `live` whether its lease is.
 --   62 backend `pid` (0 = unknown) has locked the resource, such as a transaction that called guard(); nothing changed.
 --   51 it was never leased.
--- Leaves an audit row with actor and reason.
-CREATE OR REPLACE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text)
-RETURNS TABLE (outcome smallint, fence bigint, live boolean, pid int)
+-- Leaves an audit row with actor and reason. With p_turn the longest-waiting server has the turn now: next_server, to be told;
+-- otherwise ''.
+CREATE OR REPLACE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean)
+RETURNS TABLE (outcome smallint, fence bigint, live boolean, pid int, next_server text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -59,38 +60,46 @@ DECLARE
     floor bigint;
     r record;
     l record;
+    turn text := '';
 BEGIN
     PERFORM holdfast.require_read_committed();
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
-        RETURN QUERY SELECT 90::smallint, 0::bigint, false, 0;
+        RETURN QUERY SELECT 90::smallint, 0::bigint, false, 0, ''::text;
         RETURN;
     END IF;
     blocker := holdfast.lock_or_blocker(p_ns, p_resource);
     IF blocker IS NOT NULL THEN
-        RETURN QUERY SELECT 62::smallint, 0::bigint, false, blocker;
+        RETURN QUERY SELECT 62::smallint, 0::bigint, false, blocker, ''::text;
         RETURN;
     END IF;
     t := holdfast.clock();
     SELECT n.fence_floor INTO floor FROM holdfast.namespace n WHERE n.name = p_ns;
-    SELECT x.fence INTO r FROM holdfast.resource x WHERE x.namespace = p_ns AND x.name = p_resource;
+    SELECT x.fence, x.waiting INTO r FROM holdfast.resource x WHERE x.namespace = p_ns AND x.name = p_resource;
     IF NOT FOUND OR r.fence = 0 THEN
-        RETURN QUERY SELECT 51::smallint, 0::bigint, false, 0;
+        RETURN QUERY SELECT 51::smallint, 0::bigint, false, 0, ''::text;
         RETURN;
     END IF;
     SELECT x.token, x.deadline, x.ended, x.deadline > t AS live INTO l FROM holdfast.lease x WHERE x.namespace = p_ns AND x.resource = p_resource;
     IF NOT FOUND OR l.token <> p_token_seen OR l.ended = 3 THEN
-        RETURN QUERY SELECT 61::smallint, r.fence, coalesce(l.live, false), 0;
+        RETURN QUERY SELECT 61::smallint, r.fence, coalesce(l.live, false), 0, ''::text;
         RETURN;
     END IF;
     -- attach() ends leases as broken and leaves their fences alone: such a one is broken here for good.
-    IF l.ended = 0 OR r.fence <= l.token THEN
+    IF l.ended IN (0, 2) OR r.fence <= l.token THEN
         r.fence := greatest(r.fence, floor) + 1;
         UPDATE holdfast.resource x SET fence = r.fence WHERE x.namespace = p_ns AND x.name = p_resource;
         UPDATE holdfast.lease x SET deadline = '-infinity', ended = 4 WHERE x.namespace = p_ns AND x.resource = p_resource;
         INSERT INTO holdfast.audit (namespace, resource, kind, token, prior, actor, detail)
             VALUES (p_ns, p_resource, 'break', p_token_seen, r.fence, p_actor, p_reason);
+        IF l.ended = 0 THEN
+            PERFORM holdfast.uncount_leases(ARRAY[p_ns], ARRAY[1]);
+        END IF;
+        IF p_turn AND r.waiting AND NOT EXISTS (SELECT FROM holdfast.waiter w WHERE w.namespace = p_ns AND w.resource = p_resource
+            AND w.turn_until IS NOT NULL) THEN
+            turn := holdfast.give_turn(p_ns, p_resource, t, NULL, NULL);
+        END IF;
     END IF;
-    RETURN QUERY SELECT 60::smallint, r.fence, false, 0;
+    RETURN QUERY SELECT 60::smallint, r.fence, false, 0, turn;
 END
 $$;
 
@@ -156,6 +165,7 @@ BEGIN
         pg_catalog.format('the database changed: system %s timeline %s, then system %s timeline %s', known.system_identifier,
             known.timeline, system_id, line)
     FROM ended e;
+    UPDATE holdfast.usage u SET leases = c.leases FROM holdfast.usage k, holdfast.count_usage(k.namespace) c WHERE u.namespace = k.namespace;
     WITH highest AS (
         SELECT n.name, n.fence_floor AS before, greatest(n.fence_floor, coalesce((
             SELECT pg_catalog.max(r.fence) FROM holdfast.resource r WHERE r.namespace = n.name), 0)) + 1048576 AS floor
@@ -191,5 +201,103 @@ BEGIN
         made := made + 1;
     END LOOP;
     RETURN made;
+END
+$$;
+
+-- Partitions of the audit that are older than every namespace keeps, and statements that remove one beside traffic: to be run in
+-- this order, each by itself and outside a transaction, so not in a pipeline. Also finishes what a server that was killed began.
+-- A partition is removed once its last row is older than the longest audit_keep_days.
+CREATE OR REPLACE FUNCTION holdfast.old_partitions() RETURNS TABLE (name text, statements text[])
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    keep int := (SELECT pg_catalog.max(n.audit_keep_days) FROM holdfast.namespace n);
+    until timestamp := pg_catalog.timezone('UTC', pg_catalog.clock_timestamp()) - pg_catalog.make_interval(days => keep);
+BEGIN
+    RETURN QUERY
+    SELECT c.relname::text, CASE
+        WHEN h.inhrelid IS NULL THEN ARRAY[]::text[]
+        WHEN h.inhdetachpending THEN ARRAY[pg_catalog.format('ALTER TABLE holdfast.audit DETACH PARTITION holdfast.%I FINALIZE', c.relname)]
+        ELSE ARRAY[pg_catalog.format('ALTER TABLE holdfast.audit DETACH PARTITION holdfast.%I CONCURRENTLY', c.relname)] END
+        || pg_catalog.format('DROP TABLE holdfast.%I', c.relname)
+    FROM pg_catalog.pg_class c
+    LEFT JOIN pg_catalog.pg_inherits h ON h.inhrelid = c.oid AND h.inhparent = 'holdfast.audit'::regclass
+    WHERE c.relnamespace = 'holdfast'::regnamespace AND c.relkind = 'r' AND c.relname ~ '^audit_[0-9]{4}_[0-9]{2}$'
+        AND pg_catalog.to_date(pg_catalog.right(c.relname, 7), 'YYYY_MM') + interval '1 month' <= until
+    ORDER BY c.relname;
+END
+$$;
+
+-- What only tidies up is done, at most p_max rows of each kind: leases that ran out get their audit row (note_expired), servers
+-- that wait no more are forgotten, counts of refusals are dropped when they are older than the namespace keeps them, and what is
+-- counted for quotas is counted anew. How many rows; 0 also while another server sweeps. Nothing that anybody is answered depends
+-- on it.
+CREATE OR REPLACE FUNCTION holdfast.sweep(p_max int) RETURNS int
+LANGUAGE plpgsql VOLATILE SET enable_seqscan = on AS $$
+DECLARE
+    t timestamptz;
+    spaces text[];
+    names text[];
+    done int;
+    n int;
+    counted record;
+    used record;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext('holdfast.sweep')) THEN
+        RETURN 0;
+    END IF;
+    t := holdfast.clock();
+    done := holdfast.note_expired(NULL, p_max, t);
+
+    SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
+        SELECT r.namespace, r.name FROM holdfast.resource r JOIN (
+            SELECT DISTINCT w.namespace, w.resource FROM holdfast.waiter w WHERE w.until <= t AND coalesce(w.turn_until <= t, true) LIMIT p_max) w
+            ON w.namespace = r.namespace AND w.resource = r.name
+        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+    DELETE FROM holdfast.waiter w USING unnest(spaces, names) AS x(ns, resource)
+    WHERE w.namespace = x.ns AND w.resource = x.resource AND w.until <= t AND coalesce(w.turn_until <= t, true);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+    UPDATE holdfast.resource r SET waiting = false FROM unnest(spaces, names) AS x(ns, resource)
+    WHERE r.namespace = x.ns AND r.name = x.resource AND NOT EXISTS (
+        SELECT FROM holdfast.waiter w WHERE w.namespace = r.namespace AND w.resource = r.name);
+
+    DELETE FROM holdfast.refusal f WHERE (f.namespace, f.resource, f.token, f.minute) IN (
+        SELECT o.namespace, o.resource, o.token, o.minute FROM holdfast.refusal o JOIN holdfast.namespace n ON n.name = o.namespace
+        WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => n.audit_keep_days) LIMIT p_max);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+
+    FOR counted IN SELECT n.name FROM holdfast.namespace n WHERE n.max_leases > 0 OR n.max_value_bytes > 0 ORDER BY n.name LOOP
+        used := holdfast.lock_usage(counted.name);
+        UPDATE holdfast.usage u SET leases = c.leases, value_bytes = c.value_bytes FROM holdfast.count_usage(counted.name) c
+        WHERE u.namespace = counted.name AND (u.leases, u.value_bytes) <> (c.leases, c.value_bytes);
+    END LOOP;
+    RETURN done;
+END
+$$;
+
+-- No backend of this pid and start is left, and with it no lock of it and nothing that it was still doing: true. Ends it, and
+-- waits for that 5 s at most; false if it could not be ended by then (a stopped process), or may not be. p_backend_start is
+-- what pg_stat_activity says of it, as text. A backend is gone from there only after its transaction was rolled back.
+CREATE OR REPLACE FUNCTION holdfast.end_backend(p_pid int, p_backend_start text) RETURNS boolean
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    give_up CONSTANT timestamptz := pg_catalog.clock_timestamp() + interval '5 s';
+BEGIN
+    LOOP
+        PERFORM pg_catalog.pg_stat_clear_snapshot();
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.pid = p_pid AND a.backend_start = p_backend_start::timestamptz) THEN
+            RETURN true;
+        END IF;
+        IF pg_catalog.clock_timestamp() >= give_up THEN
+            RETURN false;
+        END IF;
+        PERFORM pg_catalog.pg_terminate_backend(p_pid);
+        PERFORM pg_catalog.pg_sleep(0.01);
+    END LOOP;
+EXCEPTION
+    WHEN insufficient_privilege THEN RETURN false;
 END
 $$;
