@@ -13,6 +13,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/limits.h"
+#include "app/notify.h"
+#include "app/upkeep.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "net/loop.h"
@@ -26,7 +29,9 @@
 enum {
     LAST_REPLIES_MS = 1000, /* once nothing is in flight: callers who keep calling are refused no longer than this */
     DRAIN_POLL_MS = 10,
-    READY_WARN_MS = 10000
+    READY_WARN_MS = 10000,
+    READY_ALL_MS = 2000, /* after the first connection to PostgreSQL serves: for the others */
+    READY_POLL_MS = 10
 };
 
 struct server {
@@ -39,10 +44,14 @@ struct server {
     struct net_nng *nng[APP_LISTEN_MAX];
     size_t n_nng;
 
+    struct app_notify notify;
+    struct app_upkeep upkeep;
+    struct app_limits limits;
+
     struct io_timer drain_timer, ready_timer;
-    bool draining, drained, ready;
+    bool draining, drained;
+    int64_t connected_ms; /* when the first connection served; 0 = none yet */
     int64_t drain_until_ms, quiet_since_ms;
-    enum app_exit status;
 };
 
 static enum app_exit fail(enum app_exit status, const char *text)
@@ -62,9 +71,10 @@ static bool asked_to_end(void)
 
 /* ------------------------------------------------------------------------------------------------ draining */
 
+/* Upkeep can be done at any other time: it isn't waited for. */
 static bool nothing_in_flight(const struct server *s)
 {
-    return svc_in_flight(s->svc) == 0 && st_idle(s->store);
+    return svc_in_flight(s->svc) == 0 && (st_idle(s->store) || app_upkeep_busy(&s->upkeep));
 }
 
 static bool replies_are_gone(const struct server *s)
@@ -109,6 +119,9 @@ static void on_signal(void *arg, int signo)
     }
     s->draining = true;
     log_info("app.draining", log_str("signal", strsignal(signo)), log_int("calls_in_flight", (int64_t)svc_in_flight(s->svc)));
+    app_notify(&s->notify, "STOPPING=1\nSTATUS=draining: %zu calls in flight", svc_in_flight(s->svc));
+    s->io->timer_cancel(s->io, &s->ready_timer);
+    app_upkeep_stop(&s->upkeep);
     svc_drain(s->svc);
     s->drain_until_ms = s->io->now_ms(s->io) + s->cfg->drain_timeout_ms;
     on_drain(&s->drain_timer);
@@ -140,25 +153,63 @@ static void let_signals_end(const struct server *s)
 
 /* ------------------------------------------------------------------------------------------------ serving */
 
-static void on_ready(void *arg)
+static void announce(struct server *s)
 {
-    struct server *s = arg;
-
-    s->ready = true;
-    s->io->timer_cancel(s->io, &s->ready_timer);
     log_info("app.ready", log_str("nng", net_nng_url(s->nng[0])), log_str("version", HOLDFAST_VERSION));
     printf("READY nng=");
     for (size_t i = 0; i < s->n_nng; i++)
         printf("%s%s", i ? "," : "", net_nng_url(s->nng[i]));
     printf("\n");
     fflush(stdout);
+    app_notify(&s->notify, "READY=1\nSTATUS=serving on %s", net_nng_url(s->nng[0]));
+    app_notify_watchdog(&s->notify, s->io);
 }
 
-static void on_not_ready(struct io_timer *timer)
+/* READY means that everything serves; but one connection that PostgreSQL has no room for must not keep the others from it. */
+static void on_ready_timer(struct io_timer *timer)
 {
     struct server *s = list_entry(timer, struct server, ready_timer);
-    log_warn("app.not_ready", log_str("reason", "no connection to PostgreSQL serves yet"));
-    s->io->timer_set(s->io, timer, s->io->now_ms(s->io) + READY_WARN_MS);
+    int64_t now = s->io->now_ms(s->io);
+    struct st_stats stats;
+
+    if (!s->connected_ms) {
+        log_warn("app.not_ready", log_str("reason", "no connection to PostgreSQL serves yet"));
+        s->io->timer_set(s->io, timer, now + READY_WARN_MS);
+        return;
+    }
+    st_stats(s->store, &stats);
+    if (stats.connections_ready < stats.connections_wanted && now - s->connected_ms < READY_ALL_MS) {
+        s->io->timer_set(s->io, timer, now + READY_POLL_MS);
+        return;
+    }
+    if (stats.connections_ready < stats.connections_wanted)
+        log_warn("app.connections_missing", log_int("ready", stats.connections_ready), log_int("wanted", stats.connections_wanted));
+    announce(s);
+}
+
+static void submit(void *arg, struct st_item *item)
+{
+    struct server *s = arg;
+    st_submit(s->store, item);
+}
+
+static void look(void *arg)
+{
+    struct server *s = arg;
+    app_limits_look(&s->limits, s->nng, s->n_nng);
+}
+
+/* The first connection serves. */
+static void on_ready(void *arg)
+{
+    struct server *s = arg;
+
+    s->connected_ms = s->io->now_ms(s->io);
+    if (s->draining)
+        return;
+    s->io->timer_set(s->io, &s->ready_timer, s->connected_ms);
+    if (st_kind_name(ST_SWEEP))
+        app_upkeep_start(&s->upkeep, s->io, submit, look, s);
 }
 
 static void on_call(void *arg, struct hp_call *call)
@@ -215,9 +266,11 @@ static enum app_exit open_services(struct server *s, const char *dsn)
 {
     struct st_config store = {
         .dsn = dsn, .connections = s->cfg->connections, .max_queue = s->cfg->max_queue, .max_batch = s->cfg->max_batch};
-    struct net_nng_config net = {.max_connections = s->cfg->max_clients};
+    struct net_nng_config net = {0};
     char error[512];
 
+    if (!app_limits_init(s->cfg, &net.max_connections, error, sizeof(error)))
+        return fail(APP_CONFIGURATION, error);
     s->store = st_open(&store, s->io, on_ready, s);
     s->svc = s->store ? svc_new(s->store, s->io, NULL) : NULL;
     if (!s->svc)
@@ -259,7 +312,7 @@ static enum app_exit start(struct server *s)
 static enum app_exit run(struct server *s)
 {
     s->drain_timer.fire = on_drain;
-    s->ready_timer.fire = on_not_ready;
+    s->ready_timer.fire = on_ready_timer;
     s->io->timer_set(s->io, &s->ready_timer, s->io->now_ms(s->io) + READY_WARN_MS);
     if (s->cluster)
         st_cluster_watch(s->cluster, s->io);
@@ -275,6 +328,8 @@ enum app_exit app_serve(const struct app_config *cfg)
 
     log_info("app.starting", log_str("version", HOLDFAST_VERSION), log_int("pid", getpid()));
     app_config_log(cfg);
+    app_notify_init(&s->notify);
+    app_notify(&s->notify, "STATUS=starting");
     enum app_exit status = start(s);
     /* Asked to end before there was anything to serve: n_nng is 0, and that is a clean end. */
     if (!status && s->n_nng)
@@ -288,8 +343,10 @@ enum app_exit app_serve(const struct app_config *cfg)
     if (s->cluster)
         st_cluster_tell_stop(s->cluster);
     let_signals_end(s);
+    app_notify(&s->notify, "STOPPING=1\nSTATUS=stopping");
     if (!st_cluster_stop(s->cluster))
         status = fail(APP_FAILURE, "the private PostgreSQL did not stop in time; the next server on the folder adopts it");
+    app_notify_release(&s->notify);
     loop_free(s->loop);
     log_info("app.ended", log_int("exit_status", status));
     return status;

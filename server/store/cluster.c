@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "store/cluster_internal.h"
@@ -303,8 +304,9 @@ static void on_again(struct io_timer *timer)
 {
     struct st_cluster *c = list_entry(timer, struct st_cluster, again);
     struct st_problem problem;
-    pid_t left = cluster_any_in(c->data);
 
+    hb_files_spare_begin(); /* callers who use up all others must not keep us from it */
+    pid_t left = cluster_any_in(c->data);
     if (left) {
         log_warn("cluster.leftover", log_int("pid", left));
         try_again(c);
@@ -315,6 +317,7 @@ static void on_again(struct io_timer *timer)
         log_info("cluster.started", log_int("pid", c->pid), log_str("folder", c->dir));
         watch_postmaster(c);
     }
+    hb_files_spare_end();
 }
 
 static void on_end(struct io_watch *watch, unsigned events)
@@ -327,7 +330,9 @@ static void on_end(struct io_watch *watch, unsigned events)
     (void)events;
     c->io->unwatch(c->io, &c->watch);
     int status = forget_postmaster(c);
+    hb_files_spare_begin();
     cluster_log_tail(c, line, sizeof(line));
+    hb_files_spare_end();
     log_error("cluster.ended", log_int("pid", pid), log_int("wait_status", status), log_int("ran_ms", ran),
               log_str("last_line", line));
     if (ran > STEADY_MS)

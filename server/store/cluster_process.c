@@ -19,6 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/files.h"
 #include "store/sync.h"
 
 extern char **environ;
@@ -104,6 +105,7 @@ static void run_child(const struct st_cluster *c, char *const *argv, char *const
     sigset_t none;
 
     setsid();
+    hb_files_restore();
     for (int sig = 1; sig < NSIG; sig++)
         sigaction(sig, &plain, NULL);
     sigemptyset(&none);
