@@ -33,6 +33,10 @@ static const struct svc_method methods[] = {
     {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
     {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
     {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
+    {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response), NULL},
+    {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), NULL},
+    {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), NULL},
+    {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), NULL},
 };
 
 enum { N_METHODS = sizeof(methods) / sizeof(methods[0]) };

@@ -26,6 +26,10 @@ static const struct {
     {C_RESOURCE "Delete", &holdfast__v1__delete_response__descriptor},
     {C_ADMIN "Stats", &holdfast__v1__stats_response__descriptor},
     {C_ADMIN "AdvanceFences", &holdfast__v1__advance_fences_response__descriptor},
+    {C_ADMIN "CreateNamespace", &holdfast__v1__create_namespace_response__descriptor},
+    {C_ADMIN "SetNamespace", &holdfast__v1__set_namespace_response__descriptor},
+    {C_ADMIN "ListNamespaces", &holdfast__v1__list_namespaces_response__descriptor},
+    {C_ADMIN "Audit", &holdfast__v1__audit_response__descriptor},
 };
 
 void *c_call(struct t_rpc *rpc, const char *method, const void *request, c_status *status)
