@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -130,8 +129,8 @@ static int race(char **argv)
         result = hf_gate_enter(mine, "r", token, rand_r(&seed) % 4 ? 20000 : 0, &pass, &error);
         if (result == HF_OK) {
             dprintf(log, "begin %lld\n", (long long)token);
-            for (int n = rand_r(&seed) % 20; n > 0; n--)
-                sched_yield();
+            if (rand_r(&seed) % 2)
+                t_sleep_ms(rand_r(&seed) % 3); /* effects take their time, so that others have to wait */
             dprintf(log, "end %lld\n", (long long)token);
             hf_gate_leave(pass);
         } else if (result != HF_LOST && result != HF_UNAVAILABLE) {
