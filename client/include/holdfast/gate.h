@@ -75,8 +75,8 @@ HF_API void hf_gate_close(hf_gate *gate);
 HF_API hf_result hf_gate_enter(hf_gate *gate, const char *resource, int64_t token, int64_t wait_ms, hf_gate_pass **pass,
                                hf_error *error) HF_MUST_CHECK;
 
-/* The caller is outside again; higher tokens that wait come in within 50 ms. Call it when the effect has ended: when nothing of
- * it is still on its way. Doesn't block. NULL is allowed. */
+/* The caller is outside again; higher tokens that wait come in within about 50 ms. Call it when the effect has ended: when nothing
+ * of it is still on its way. Doesn't block. NULL is allowed. */
 HF_API void hf_gate_leave(hf_gate_pass *pass);
 
 /* On HF_OK `*token` is the resource's mark: the highest token seen; 0 if none was. Works in a read-only folder too. Blocks at most
