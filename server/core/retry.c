@@ -66,6 +66,12 @@ int64_t co_pause_ms(unsigned conflicts, struct hb_random *random)
     return ms > 0 ? ms : 1;
 }
 
+int64_t co_slow_pause_ms(unsigned tries, struct hb_random *random)
+{
+    int64_t most = tries < 4 ? INT64_C(10) << tries : 100;
+    return most / 2 + (int64_t)hb_random_below(random, (uint64_t)(most / 2) + 1);
+}
+
 void co_split(struct list *batch, struct list *second)
 {
     size_t move = batch->count / 2;

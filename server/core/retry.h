@@ -16,7 +16,7 @@
 /* Why PostgreSQL refused a batch; what it refused had no effect. */
 enum co_failure {
     CO_CONFLICT,  /* 40001, 40P01: the whole batch may pass when repeated */
-    CO_OVERTAKEN, /* 40001 of an optimistic renewal: the careful form passes */
+    CO_OVERTAKEN, /* 40001 of an optimistic renewal, or a lock it waited for: the careful form passes */
     CO_PARTITION, /* 23514 without a constraint: a partition is missing */
     CO_PLAN,      /* 26000 and the like: this session can't run the statement; a new session can */
     CO_LOCKED,    /* 55P03, 57014: someone's lock, or too slow */
@@ -53,6 +53,9 @@ bool co_budget_spend(struct co_budget *budget);
 
 /* The next step for a batch of `n` items that failed. `history` is brought up to date; the budget is spent for CO_AGAIN. */
 enum co_next co_judge(enum co_failure failure, size_t n, struct co_history *history, struct co_budget *budget);
+
+/* Pause before the next look at a row that was busy `tries` times before this one: it grows from 5–10 ms to 50–100 ms. */
+int64_t co_slow_pause_ms(unsigned tries, struct hb_random *random);
 
 /* Full jitter before the repetition number `conflicts` (from 1): at most 5 ms · 2^conflicts, at most 100 ms, at least 1 ms. */
 int64_t co_pause_ms(unsigned conflicts, struct hb_random *random);

@@ -1,10 +1,11 @@
 /*
- * conn.c - one connection to PostgreSQL: connecting, setting up, serving, and again after it broke.
+ * conn.c - one connection to PostgreSQL, whatever it is for: connecting, setting up, serving, and again after it broke.
  *
  *     WAITING → RESOLVING → CONNECTING → SETTING_UP → SERVING
  *        ↑__________|____________|____________|___________|      any → CLOSED
  *
- * Non-blocking throughout. What it does while it serves is in serve.c.
+ * Non-blocking throughout, in libpq's pipeline mode. What is sent and what follows from the answers is its role's. A connection
+ * that isn't wanted rests: it is WAITING without a timer.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,20 +21,6 @@ enum {
     RETRY_CAP_MS = 2000,
     STEADY_MS = 1000 /* who served this long begins anew with short pauses */
 };
-
-/* Plans: facts of this schema, not of the moment; a flip to a hash or sequential plan costs ten times. Times: a host cut
- * off in the middle must not keep row locks. synchronous_commit is never weakened. */
-static const char setup_sql[] =
-    "SELECT set_config('jit', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false), "
-    "set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false), "
-    "set_config('enable_seqscan', 'off', false), set_config('default_transaction_isolation', 'read committed', false), "
-    "set_config('default_transaction_deferrable', 'off', false), set_config('DateStyle', 'ISO', false), "
-    "set_config('synchronous_commit', CASE current_setting('synchronous_commit') WHEN 'remote_apply' THEN 'remote_apply' "
-    "ELSE 'on' END, false), "
-    "set_config('statement_timeout', '55000', false), set_config('idle_in_transaction_session_timeout', '5000', false), "
-    "set_config('idle_session_timeout', '0', false), set_config('lock_timeout', '10000', false), "
-    "set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '1', false), "
-    "set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '8000', false)";
 
 static void on_ready(struct io_watch *watch, unsigned events);
 static void on_timer(struct io_timer *timer);
@@ -82,7 +69,7 @@ static bool watch(struct st_conn *conn, unsigned want)
     return conn->watch.fd >= 0 && conn->store->io->watch(conn->store->io, &conn->watch) == 0;
 }
 
-/* No socket, no session; what was in flight is told. */
+/* No socket, no session; what was in flight is the role's to settle. */
 static void drop_session(struct st_conn *conn)
 {
     struct io *io = conn->store->io;
@@ -93,18 +80,8 @@ static void drop_session(struct st_conn *conn)
     if (conn->pg)
         PQfinish(conn->pg);
     conn->pg = NULL;
-    conn->recycle = false;
-    conn->partitions_ms = 0;
-    struct list_node *node;
-    while ((node = list_pop_front(&conn->inflight)))
-        st_batch_lost(conn, list_entry(node, struct st_batch, node));
-}
-
-static void dissolve_all(struct st_conn *conn, struct list *batches)
-{
-    struct list_node *node;
-    while ((node = list_pop_front(batches)))
-        st_batch_dissolve(conn, list_entry(node, struct st_batch, node));
+    conn->expected = 0;
+    conn->role->lost(conn);
 }
 
 /* The attempt failed, or the session is over: another one later. */
@@ -116,17 +93,21 @@ void st_conn_retry(struct st_conn *conn, const char *why)
     if (served && st_conn_now(conn) - conn->since_ms >= STEADY_MS)
         conn->attempts = 0;
     if (!(conn->attempts & (conn->attempts - 1))) /* 0, 1, 2, 4, … times */
-        log_warn(served ? "store.connection_lost" : "store.connect_failed", log_int("connection", conn->index),
-                 log_str("error", text), log_int("attempts", conn->attempts), log_int("in_flight", (int64_t)conn->inflight.count));
+        log_warn(served ? "store.connection_lost" : "store.connect_failed", log_str("role", conn->role->application_name),
+                 log_int("connection", conn->index), log_str("error", text), log_int("attempts", conn->attempts),
+                 log_int("in_flight", conn->expected));
     int64_t pause = hb_jitter_ms(&conn->store->random, RETRY_BASE_MS, RETRY_CAP_MS, conn->attempts);
     conn->attempts++;
     move(conn, ST_CONN_WAITING);
     drop_session(conn);
-    dissolve_all(conn, &conn->again);
-    dissolve_all(conn, &conn->paused);
     st_conn_set_timer(conn, pause);
-    if (served)
-        st_rebalance(conn->store);
+}
+
+void st_conn_rest(struct st_conn *conn)
+{
+    conn->attempts = 0;
+    move(conn, ST_CONN_WAITING);
+    drop_session(conn);
 }
 
 /* ------------------------------------------------------------------------------------------------ connecting */
@@ -170,7 +151,8 @@ static void begin_connect(struct st_conn *conn, const struct st_addresses *to)
 {
     const char *keywords[20] = {"dbname",     "application_name", "client_encoding",     "gssencmode",       "target_session_attrs",
                                 "keepalives", "keepalives_idle",  "keepalives_interval", "keepalives_count", "tcp_user_timeout"};
-    const char *values[20] = {conn->store->dsn, "holdfastd", "UTF8", "disable", "read-write", "1", "5", "1", "3", "8000"};
+    const char *values[20] = {
+        conn->store->dsn, conn->role->application_name, "UTF8", "disable", "read-write", "1", "5", "1", "3", "8000"};
     if (to) {
         const char *names[] = {"host", "hostaddr", "port"}, *lists[] = {to->host, to->hostaddr, to->port};
         for (int i = 0; i < 3; i++) {
@@ -220,25 +202,25 @@ static void connect_now(struct st_conn *conn)
     }
 }
 
-/* ------------------------------------------------------------------------------------------------ setting up */
+/* ------------------------------------------------------------------------------------------------ sending */
 
-/* Two transactions: what attach() does is committed before the rest, and within larger limits, for it may end every lease. */
-static bool send_setup(struct st_conn *conn)
+bool st_conn_sync(struct st_conn *conn)
 {
-    const struct st_pq *pq = conn->store->pq;
-    char lock_timeout[24];
-    const char *values[1] = {lock_timeout};
-    snprintf(lock_timeout, sizeof(lock_timeout), "%d", conn->store->lock_timeout_ms);
-    bool ok = pq->setnonblocking(conn->pg, 1) == 0 && pq->enterPipelineMode(conn->pg) == 1 &&
-              pq->sendQueryParams(conn->pg, setup_sql, 0, NULL, NULL, NULL, NULL, 0) == 1 &&
-              pq->sendQueryParams(conn->pg, "SELECT holdfast.attach()", 0, NULL, NULL, NULL, NULL, 0) == 1 &&
-              pq->pipelineSync(conn->pg) == 1 &&
-              pq->sendQueryParams(conn->pg,
-                                  "SELECT set_config('lock_timeout', $1, false), set_config('statement_timeout', '15000', false)",
-                                  1, NULL, values, NULL, NULL, 0) == 1;
-    for (int kind = 0; ok && kind < ST_KINDS && st_kinds[kind].sql; kind++)
-        ok = pq->sendPrepare(conn->pg, st_kinds[kind].name, st_kinds[kind].sql, 0, NULL) == 1;
-    return ok && pq->pipelineSync(conn->pg) == 1;
+    if (conn->store->pq->pipelineSync(conn->pg) != 1)
+        return false;
+    conn->expected++;
+    return true;
+}
+
+bool st_conn_send_sql(struct st_conn *conn, const char *sql)
+{
+    return conn->store->pq->sendQueryParams(conn->pg, sql, 0, NULL, NULL, NULL, NULL, 0) == 1;
+}
+
+bool st_conn_send_setting(struct st_conn *conn, const char *name, const char *value, bool local)
+{
+    const char *values[3] = {name, value, local ? "true" : "false"};
+    return conn->store->pq->sendQueryParams(conn->pg, "SELECT set_config($1, $2, $3::bool)", 3, NULL, values, NULL, NULL, 0) == 1;
 }
 
 /* What is left to send goes out as soon as the socket takes it. False: the connection is broken. */
@@ -248,53 +230,123 @@ bool st_conn_flush_output(struct st_conn *conn)
     return left >= 0 && watch(conn, left ? IO_READ | IO_WRITE : IO_READ);
 }
 
+void st_conn_await(struct st_conn *conn)
+{
+    conn->progress_ms = st_conn_now(conn);
+    if (conn->timer.heap_index == 0)
+        st_conn_set_timer(conn, conn->store->stall_ms);
+}
+
+static void check_stall(struct st_conn *conn)
+{
+    if (conn->expected == 0) {
+        if (conn->role->idle)
+            conn->role->idle(conn);
+        return; /* set again with the next statement */
+    }
+    int64_t left = conn->progress_ms + conn->store->stall_ms - st_conn_now(conn);
+    if (left > 0)
+        st_conn_set_timer(conn, left);
+    else
+        st_conn_retry(conn, "no answer");
+}
+
+/* ------------------------------------------------------------------------------------------------ setting up */
+
 static void set_up(struct st_conn *conn)
 {
+    const struct st_pq *pq = conn->store->pq;
     move(conn, ST_CONN_SETTING_UP);
     st_conn_set_timer(conn, SETUP_MS);
     conn->setup_syncs = 0;
-    if (!send_setup(conn) || !st_conn_flush_output(conn))
+    if (pq->setnonblocking(conn->pg, 1) != 0 || pq->enterPipelineMode(conn->pg) != 1 || !conn->role->send_setup(conn) ||
+        !st_conn_flush_output(conn))
         st_conn_retry(conn, PQerrorMessage(conn->pg));
 }
 
 static void begin_to_serve(struct st_conn *conn)
 {
-    struct st_store *store = conn->store;
     move(conn, ST_CONN_SERVING);
-    store->io->timer_cancel(store->io, &conn->timer);
+    conn->store->io->timer_cancel(conn->store->io, &conn->timer);
     conn->since_ms = st_conn_now(conn);
-    log_info("store.connected", log_int("connection", conn->index), log_int("pid", PQbackendPID(conn->pg)));
-    if (store->ready) {
-        void (*ready)(void *arg) = store->ready;
-        store->ready = NULL;
-        ready(store->ready_arg);
-    }
-    st_rebalance(store);
-    st_wake(store);
+    log_info("store.connected", log_str("role", conn->role->application_name), log_int("connection", conn->index),
+             log_int("pid", PQbackendPID(conn->pg)));
+    conn->role->begin(conn);
 }
 
-/* One answer of the setup. False: it failed and the connection was given up. */
-bool st_conn_setup_result(struct st_conn *conn, const PGresult *res)
+/* One answer of the setup, which is taken over. False: it failed and the session was given up. */
+static bool setup_result(struct st_conn *conn, PGresult *res)
 {
-    switch (PQresultStatus(res)) {
-    case PGRES_TUPLES_OK:
-        /* The only boolean is attach()'s: 't' if the database isn't the one known. */
-        if (PQnfields(res) == 1 && PQftype(res, 0) == ST_OID_BOOL && PQntuples(res) == 1 && PQgetvalue(res, 0, 0)[0] == 't')
-            log_warn("store.identity_changed", log_str("action", "fences raised, live leases ended"));
-        return true;
-    case PGRES_COMMAND_OK:
-        return true;
-    case PGRES_PIPELINE_SYNC:
-        if (++conn->setup_syncs == 2)
+    bool ok = true;
+    if (PQresultStatus(res) == PGRES_PIPELINE_SYNC) {
+        conn->setup_syncs++;
+        if (conn->expected == 0)
             begin_to_serve(conn);
-        return true;
-    default: {
+    } else if (!conn->role->setup_result(conn, res)) {
         char why[512];
         snprintf(why, sizeof(why), "%s", PQresultErrorMessage(res));
         st_conn_retry(conn, why);
-        return false;
+        ok = false;
     }
+    PQclear(res);
+    return ok;
+}
+
+/* ------------------------------------------------------------------------------------------------ answers */
+
+bool st_ends_session(const PGresult *res)
+{
+    const char *severity = PQresultErrorField(res, PG_DIAG_SEVERITY_NONLOCALIZED);
+    return PQresultStatus(res) == PGRES_FATAL_ERROR && (!severity || strcmp(severity, "ERROR") != 0);
+}
+
+static bool serving_result(struct st_conn *conn, PGresult *res)
+{
+    if (!st_ends_session(res))
+        return conn->role->result(conn, res);
+    char why[512];
+    snprintf(why, sizeof(why), "%s", PQresultErrorMessage(res));
+    PQclear(res);
+    st_conn_retry(conn, why);
+    return false;
+}
+
+/* Reads all answers that have arrived. False: the session was given up. */
+static bool read_results(struct st_conn *conn)
+{
+    const struct st_pq *pq = conn->store->pq;
+    int nothing = 0;
+    while (conn->expected > 0 && !pq->isBusy(conn->pg)) {
+        PGresult *res = pq->getResult(conn->pg);
+        if (!res) {
+            /* One marks the end of a statement's results; more in a row mean that libpq expects nothing although we do. */
+            if (++nothing > 2) {
+                st_conn_retry(conn, "fewer answers than statements");
+                return false;
+            }
+            continue;
+        }
+        nothing = 0;
+        conn->progress_ms = st_conn_now(conn);
+        if (PQresultStatus(res) == PGRES_PIPELINE_SYNC)
+            conn->expected--;
+        if (!(conn->state == ST_CONN_SETTING_UP ? setup_result(conn, res) : serving_result(conn, res)))
+            return false;
     }
+    return true;
+}
+
+static void serve(struct st_conn *conn)
+{
+    const struct st_pq *pq = conn->store->pq;
+    int alive = pq->consumeInput(conn->pg);
+    pq->isBusy(conn->pg); /* takes in notices and notifications, also when no answer is awaited */
+    if (!read_results(conn))
+        return;
+    if (!alive || PQstatus(conn->pg) == CONNECTION_BAD || !st_conn_flush_output(conn))
+        st_conn_retry(conn, PQerrorMessage(conn->pg));
+    else if (conn->state == ST_CONN_SERVING)
+        conn->role->served(conn);
 }
 
 /* ------------------------------------------------------------------------------------------------ events and life */
@@ -306,7 +358,7 @@ static void on_ready(struct io_watch *w, unsigned events)
     if (conn->state == ST_CONN_CONNECTING)
         poll_connect(conn);
     else
-        st_conn_serve(conn);
+        serve(conn);
 }
 
 static void on_timer(struct io_timer *timer)
@@ -314,7 +366,8 @@ static void on_timer(struct io_timer *timer)
     struct st_conn *conn = list_entry(timer, struct st_conn, timer);
     switch (conn->state) {
     case ST_CONN_WAITING:
-        connect_now(conn);
+        if (!conn->role->wanted || conn->role->wanted(conn))
+            connect_now(conn);
         break;
     case ST_CONN_RESOLVING:
     case ST_CONN_CONNECTING:
@@ -324,23 +377,31 @@ static void on_timer(struct io_timer *timer)
         st_conn_retry(conn, "timed out while setting up the session");
         break;
     case ST_CONN_SERVING:
-        st_conn_check_stall(conn);
+        check_stall(conn);
         break;
     case ST_CONN_CLOSED:
         break;
     }
 }
 
-void st_conn_init(struct st_conn *conn, struct st_store *store, unsigned char index)
+void st_conn_init(struct st_conn *conn, struct st_store *store, const struct st_role *role, unsigned char index)
 {
     conn->store = store;
+    conn->role = role;
     conn->index = index;
     conn->state = ST_CONN_WAITING;
     conn->timer.fire = on_timer;
     list_init(&conn->again);
     list_init(&conn->paused);
     list_init(&conn->inflight);
-    st_conn_set_timer(conn, 0);
+    list_init(&conn->resend);
+    st_conn_want(conn);
+}
+
+void st_conn_want(struct st_conn *conn)
+{
+    if (conn->state == ST_CONN_WAITING && conn->timer.heap_index == 0)
+        st_conn_set_timer(conn, 0);
 }
 
 void st_conn_close(struct st_conn *conn)

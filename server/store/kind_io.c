@@ -64,6 +64,48 @@ void st_build_keys(struct st_params *params, const struct st_call *call)
 
 /* ------------------------------------------------------------------------------------------------ acquire */
 
+/* They were told when the item was submitted: what has passed since is added. */
+static int64_t waited(const struct st_call *call, const struct st_item *item, int64_t waited_ms)
+{
+    return waited_ms + call->sent_ms - item->submitted_ms;
+}
+
+static int64_t still_waits(const struct st_call *call, const struct st_item *item, int64_t wait_ms)
+{
+    int64_t left = wait_ms - (call->sent_ms - item->submitted_ms);
+    return left > 0 ? left : 0;
+}
+
+/* Who waits, and who would still wait; most batches have nobody, and then the arrays are NULL. */
+static void build_waiting(struct st_params *params, const struct st_call *call)
+{
+    bool queued = false, waits = false, next = false;
+    for (size_t i = 0; i < call->n; i++) {
+        queued = queued || call->items[i]->in.acquire.queued;
+        waits = waits || call->items[i]->in.acquire.wait_ms > 0;
+        next = next || call->items[i]->in.acquire.next_wait_ms > 0;
+    }
+    st_params_text(params, call->server);
+    if (queued)
+        BUILD_ARRAY(ST_OID_BOOL, st_element_bool, !item->in.acquire.queued);
+    else
+        st_params_null(params);
+    if (waits) {
+        BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.waited_ms));
+        BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.wait_ms));
+    } else {
+        st_params_null(params);
+        st_params_null(params);
+    }
+    if (next) {
+        BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.next_waited_ms));
+        BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.next_wait_ms));
+    } else {
+        st_params_null(params);
+        st_params_null(params);
+    }
+}
+
 void st_build_acquire(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
@@ -72,17 +114,34 @@ void st_build_acquire(struct st_params *params, const struct st_call *call)
     BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.acquire.ttl_ms);
     BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.request_id);
     BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.labels_json);
+    build_waiting(params, call);
 }
 
-void st_read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call)
+/* A server that has got the turn by this is to be told. */
+static void tell_next(struct st_call *call, const char *server, const char *ns, const char *resource)
+{
+    if (server[0] && call->next)
+        call->next(call->store, server, ns, resource);
+}
+
+static void read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
     item->out.acquire.token = st_get_int8(res, row, 2);
     item->out.acquire.ttl_ms = st_get_int8(res, row, 3);
     item->out.acquire.holder = st_get_text(res, row, 4);
     item->out.acquire.task = st_get_text(res, row, 5);
     item->out.acquire.remaining_ms = st_get_int8(res, row, 6);
+    item->out.acquire.max_waiters = st_get_int8(res, row, 8);
     item->out.acquire.granted_at_ms = call->sent_ms;
     item->out.acquire.which = 0;
+    item->out.acquire.limit = item->out.acquire.min_ttl_ms = item->out.acquire.ttl_ms;
+    item->out.acquire.max_ttl_ms = item->out.acquire.remaining_ms;
+}
+
+void st_read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call)
+{
+    read_acquire(res, row, item, call);
+    tell_next(call, st_get_text(res, row, 7), item->ns, item->resource);
 }
 
 /* order[k] is the caller's index of the resource that SQL sees in place k. */
@@ -112,6 +171,14 @@ void st_build_acquire_all(struct st_params *params, const struct st_call *call)
     st_params_int8(params, item->in.acquire.ttl_ms);
     st_params_text(params, item->in.acquire.request_id);
     st_params_text(params, item->in.acquire.labels_json);
+    st_params_text(params, call->server);
+    if (!item->in.acquire.queued_each) {
+        st_params_null(params);
+        return;
+    }
+    st_params_array(params, ST_OID_BOOL, n);
+    for (size_t i = 0; i < n; i++)
+        st_element_bool(params, !item->in.acquire.queued_each[order[i]]);
 }
 
 /* Every resource once, all granted or all repeated. */
@@ -149,8 +216,9 @@ bool st_read_acquire_all(const PGresult *res, struct st_item *item, struct st_ca
     int32_t i = st_get_int4(res, 0, 0);
     if (rows != 1 || i < 1 || (size_t)i > n)
         return false;
-    st_read_acquire(res, 0, item, call);
+    read_acquire(res, 0, item, call);
     item->out.acquire.which = order[i - 1];
+    tell_next(call, st_get_text(res, 0, 7), item->ns, item->in.acquire.resources[order[i - 1]]);
     return true;
 }
 
@@ -174,14 +242,24 @@ void st_build_release(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
     BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.release.token);
+    bool unless = false;
+    for (size_t i = 0; i < call->n; i++)
+        unless = unless || call->items[i]->in.release.unless_repeated;
+    if (unless)
+        BUILD_ARRAY(ST_OID_BOOL, st_element_bool, item->in.release.unless_repeated);
+    else
+        st_params_null(params);
 }
 
-void st_read_nothing(const PGresult *res, int row, struct st_item *item, struct st_call *call)
+void st_build_leave(struct st_params *params, const struct st_call *call)
 {
-    (void)res;
-    (void)row;
-    (void)item;
-    (void)call;
+    st_build_keys(params, call);
+    st_params_text(params, call->server);
+}
+
+void st_read_turn(const PGresult *res, int row, struct st_item *item, struct st_call *call)
+{
+    tell_next(call, st_get_text(res, row, 2), item->ns, item->resource);
 }
 
 void st_build_check(struct st_params *params, const struct st_call *call)
@@ -217,7 +295,7 @@ void st_build_write(struct st_params *params, const struct st_call *call)
 void st_read_write(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
     (void)call;
-    item->out.write.version = st_get_int8(res, row, 2);
+    item->out.write.version = item->out.write.limit = st_get_int8(res, row, 2);
     item->out.write.fence = st_get_int8(res, row, 3);
     item->out.write.write_seq = st_get_int8(res, row, 4);
 }
@@ -318,9 +396,8 @@ void st_read_get(const PGresult *res, int row, struct st_item *item, struct st_c
 
 /* ------------------------------------------------------------------------------------------------ lists */
 
-static int32_t list_max(const struct st_item *item)
+static int32_t page(int64_t max)
 {
-    int64_t max = item->in.list.max;
     return max < 1 ? 1 : max > 10000 ? 10000 : (int32_t)max;
 }
 
@@ -332,7 +409,7 @@ void st_build_list_leases(struct st_params *params, const struct st_call *call)
     st_params_text(params, item->in.list.task ? item->in.list.task : "");
     st_params_text(params, item->in.list.holder ? item->in.list.holder : "");
     st_params_text(params, item->in.list.after ? item->in.list.after : "");
-    st_params_int4(params, list_max(item));
+    st_params_int4(params, page(item->in.list.max));
 }
 
 void st_build_list_resources(struct st_params *params, const struct st_call *call)
@@ -341,13 +418,13 @@ void st_build_list_resources(struct st_params *params, const struct st_call *cal
     st_params_text(params, item->ns);
     st_params_text(params, item->in.list.prefix ? item->in.list.prefix : "");
     st_params_text(params, item->in.list.after ? item->in.list.after : "");
-    st_params_int4(params, list_max(item));
+    st_params_int4(params, page(item->in.list.max));
 }
 
 /* How many of the rows are the caller's; SQL sends one more than asked for if there are more. False: no list. */
-static bool list_begin(const PGresult *res, struct st_item *item, size_t *n, bool *more)
+static bool list_begin(const PGresult *res, struct st_item *item, int64_t asked, size_t *n, bool *more)
 {
-    size_t rows = (size_t)PQntuples(res), max = (size_t)list_max(item);
+    size_t rows = (size_t)PQntuples(res), max = (size_t)page(asked);
     item->outcome = ST_FOUND;
     *n = 0;
     *more = false;
@@ -364,7 +441,7 @@ bool st_read_list_leases(const PGresult *res, struct st_item *item, struct st_ca
 {
     size_t n;
     item->out.leases.rows = NULL;
-    if (!list_begin(res, item, &item->out.leases.n, &item->out.leases.more))
+    if (!list_begin(res, item, item->in.list.max, &item->out.leases.n, &item->out.leases.more))
         return true;
     n = item->out.leases.n;
     struct st_lease_row *rows = call_alloc(call, n * sizeof(*rows));
@@ -381,7 +458,7 @@ bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st
 {
     size_t n;
     item->out.resources.rows = NULL;
-    if (!list_begin(res, item, &item->out.resources.n, &item->out.resources.more))
+    if (!list_begin(res, item, item->in.list.max, &item->out.resources.n, &item->out.resources.more))
         return true;
     n = item->out.resources.n;
     struct st_resource_row *rows = call_alloc(call, n * sizeof(*rows));
@@ -415,10 +492,10 @@ void st_build_break(struct st_params *params, const struct st_call *call)
 
 void st_read_break(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
-    (void)call;
     item->out.brk.fence = st_get_int8(res, row, 1);
     item->out.brk.live = st_get_bool(res, row, 2);
     item->out.brk.pid = st_get_int4(res, row, 3);
+    tell_next(call, st_get_text(res, row, 4), item->ns, item->resource);
 }
 
 void st_build_advance(struct st_params *params, const struct st_call *call)
@@ -435,6 +512,124 @@ void st_read_advance(const PGresult *res, int row, struct st_item *item, struct 
     (void)call;
     item->out.advance.floor = st_get_int8(res, row, 1);
 }
+
+/* ------------------------------------------------------------------------------------------------ namespaces, audit */
+
+static void policy(struct st_params *params, int64_t value)
+{
+    if (value == ST_UNSET)
+        st_params_null(params);
+    else
+        st_params_int8(params, value);
+}
+
+void st_build_namespace(struct st_params *params, const struct st_call *call)
+{
+    const struct st_item *item = call->items[0];
+    const struct st_policy *wanted = &item->in.namespaces.policy;
+    st_params_text(params, item->ns);
+    policy(params, wanted->lock_delay_ms);
+    policy(params, wanted->min_ttl_ms);
+    policy(params, wanted->max_ttl_ms);
+    if (wanted->audit_writes == ST_UNSET)
+        st_params_null(params);
+    else
+        st_params_bool(params, wanted->audit_writes != 0);
+    policy(params, wanted->max_leases);
+    policy(params, wanted->max_waiters);
+    policy(params, wanted->max_value_bytes);
+    policy(params, wanted->audit_keep_days);
+    st_params_text(params, item->in.namespaces.actor);
+}
+
+static void read_namespace_row(const PGresult *res, int row, struct st_namespace_row *out)
+{
+    out->name = st_get_text(res, row, 1);
+    out->policy.lock_delay_ms = st_get_int8(res, row, 2);
+    out->policy.min_ttl_ms = st_get_int8(res, row, 3);
+    out->policy.max_ttl_ms = st_get_int8(res, row, 4);
+    out->policy.audit_writes = st_get_bool(res, row, 5);
+    out->policy.max_leases = st_get_int8(res, row, 6);
+    out->policy.max_waiters = st_get_int8(res, row, 7);
+    out->policy.max_value_bytes = st_get_int8(res, row, 8);
+    out->policy.audit_keep_days = st_get_int8(res, row, 9);
+    out->fence_floor = st_get_int8(res, row, 10);
+    out->retired = st_get_bool(res, row, 11);
+}
+
+void st_read_namespace(const PGresult *res, int row, struct st_item *item, struct st_call *call)
+{
+    struct st_namespace_row *out = call_alloc(call, sizeof(*out));
+    item->out.namespaces.rows = out;
+    item->out.namespaces.n = out ? 1 : 0;
+    item->out.namespaces.more = false;
+    if (out)
+        read_namespace_row(res, row, out);
+    else
+        no_memory(item);
+}
+
+void st_build_list_namespaces(struct st_params *params, const struct st_call *call)
+{
+    const struct st_item *item = call->items[0];
+    st_params_text(params, item->in.namespaces.after ? item->in.namespaces.after : "");
+    st_params_int4(params, page(item->in.namespaces.max));
+}
+
+bool st_read_list_namespaces(const PGresult *res, struct st_item *item, struct st_call *call)
+{
+    size_t n;
+    item->out.namespaces.rows = NULL;
+    if (!list_begin(res, item, item->in.namespaces.max, &item->out.namespaces.n, &item->out.namespaces.more))
+        return true;
+    n = item->out.namespaces.n;
+    struct st_namespace_row *rows = call_alloc(call, n * sizeof(*rows));
+    if (!rows) {
+        no_memory(item);
+        return true;
+    }
+    for (int i = 0; i < (int)n; i++)
+        read_namespace_row(res, i, &rows[i]);
+    item->out.namespaces.rows = rows;
+    return true;
+}
+
+void st_build_audit(struct st_params *params, const struct st_call *call)
+{
+    const struct st_item *item = call->items[0];
+    st_params_text(params, item->ns);
+    st_params_text(params, item->in.audit.resource ? item->in.audit.resource : "");
+    st_params_int8(params, item->in.audit.after_id);
+    st_params_int4(params, page(item->in.audit.max));
+}
+
+bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *call)
+{
+    size_t n;
+    item->out.audit.rows = NULL;
+    if (!list_begin(res, item, item->in.audit.max, &item->out.audit.n, &item->out.audit.more))
+        return true;
+    n = item->out.audit.n;
+    struct st_audit_row *rows = call_alloc(call, n * sizeof(*rows));
+    if (!rows) {
+        no_memory(item);
+        return true;
+    }
+    for (int i = 0; i < (int)n; i++) {
+        rows[i].id = st_get_int8(res, i, 1);
+        rows[i].at_unix_ms = st_get_int8(res, i, 2);
+        rows[i].kind = st_get_text(res, i, 3);
+        rows[i].resource = st_get_text(res, i, 4);
+        rows[i].token = st_get_int8(res, i, 5);
+        rows[i].prior = st_get_int8(res, i, 6);
+        rows[i].actor = st_get_text(res, i, 7);
+        rows[i].detail = st_get_text(res, i, 8);
+    }
+    item->out.audit.rows = rows;
+    return true;
+}
+
+/* ------------------------------------------------------------------------------------------------ the server itself */
 
 void st_build_nothing(struct st_params *params, const struct st_call *call)
 {

@@ -12,29 +12,36 @@ void st_build_acquire(struct st_params *params, const struct st_call *call);
 void st_build_acquire_all(struct st_params *params, const struct st_call *call);
 void st_build_renew(struct st_params *params, const struct st_call *call);
 void st_build_release(struct st_params *params, const struct st_call *call);
+void st_build_leave(struct st_params *params, const struct st_call *call);
 void st_build_check(struct st_params *params, const struct st_call *call);
 void st_build_write(struct st_params *params, const struct st_call *call);
 void st_build_list_leases(struct st_params *params, const struct st_call *call);
 void st_build_list_resources(struct st_params *params, const struct st_call *call);
 void st_build_break(struct st_params *params, const struct st_call *call);
 void st_build_advance(struct st_params *params, const struct st_call *call);
+void st_build_namespace(struct st_params *params, const struct st_call *call);
+void st_build_list_namespaces(struct st_params *params, const struct st_call *call);
+void st_build_audit(struct st_params *params, const struct st_call *call);
 void st_build_nothing(struct st_params *params, const struct st_call *call);
 
 /* Readers of one row: into the outputs of the item, whose outcome is set already; columns in the order of the statement. */
 void st_read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_renew(const PGresult *res, int row, struct st_item *item, struct st_call *call);
-void st_read_nothing(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_turn(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_check(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_write(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_read(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_get(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_break(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_advance(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_namespace(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_stats(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 
 /* Readers of all rows: they set the outcome too. False: the rows make no sense. */
 bool st_read_acquire_all(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_leases(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_namespaces(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *call);
 
 #endif

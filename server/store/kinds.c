@@ -9,26 +9,36 @@
 #include "store/rows.h"
 
 #define BIT(outcome) (UINT64_C(1) << (outcome))
+#define POLICY       BIT(63) /* ST_QUOTA … ST_CONTRADICTION, which lie beyond the bits */
+
+/* As st_read_namespace and st_build_namespace know them. */
+#define NAMESPACE_COLUMNS                                                                                                          \
+    "outcome, name, lock_delay_ms, min_ttl_ms, max_ttl_ms, audit_writes, max_leases, max_waiters, max_value_bytes, "               \
+    "audit_keep_days, fence_floor, retired"
+#define NAMESPACE_RESULT "2t888?88888?"
+#define POLICIES         "$1::text, $2::int8, $3::int8, $4::int8, $5::bool, $6::int8, $7::int8, $8::int8, $9::int8, $10::text"
 
 const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ACQUIRE] = {.name = "acquire",
-                    .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_batch("
-                           "$1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], $7::text[])",
-                    .result = "4288tt8",
+                    .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters "
+                           "FROM holdfast.acquire_batch($1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], "
+                           "$7::text[], $8::text, $9::bool[], $10::int8[], $11::int8[], $12::int8[], $13::int8[])",
+                    .result = "4288tt8t8",
                     .shape = ST_PER_ITEM,
                     .writes = true,
                     .per_flush = 1,
-                    .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY),
+                    .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY) | POLICY,
                     .build = st_build_acquire,
                     .read = st_read_acquire},
     [ST_ACQUIRE_ALL] = {.name = "acquire_all",
-                        .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_all("
-                               "$1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text)",
-                        .result = "4288tt8",
+                        .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters "
+                               "FROM holdfast.acquire_all($1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text, "
+                               "$8::text, $9::bool[])",
+                        .result = "4288tt8t8",
                         .shape = ST_MANY_ROWS,
                         .writes = true,
                         .per_flush = 8,
-                        .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY),
+                        .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY) | POLICY,
                         .build = st_build_acquire_all,
                         .read_all = st_read_acquire_all},
     [ST_RENEW] = {.name = "renew",
@@ -44,23 +54,24 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .build = st_build_renew,
                   .read = st_read_renew},
     [ST_RELEASE] = {.name = "release",
-                    .sql = "SELECT i, outcome FROM holdfast.release_batch($1::text[], $2::text[], $3::int8[])",
-                    .result = "42",
+                    .sql = "SELECT i, outcome, next_server FROM holdfast.release_batch($1::text[], $2::text[], $3::int8[], "
+                           "$4::bool[])",
+                    .result = "42t",
                     .shape = ST_PER_ITEM,
                     .writes = true,
                     .per_flush = 1,
                     .outcomes = BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY),
                     .build = st_build_release,
-                    .read = st_read_nothing},
+                    .read = st_read_turn},
     [ST_WRITE] = {.name = "write",
                   .sql = "SELECT i, outcome, version, fence, write_seq FROM holdfast.write_batch("
-                         "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[])",
+                         "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], true)",
                   .result = "42888",
                   .shape = ST_PER_ITEM,
                   .writes = true,
                   .per_flush = 1,
                   .outcomes = BIT(ST_WRITTEN) | BIT(ST_REPLAYED) | BIT(ST_STALE) | BIT(ST_NOT_HELD) | BIT(ST_VERSION_MISMATCH) |
-                              BIT(ST_SUPERSEDED) | BIT(ST_BUSY),
+                              BIT(ST_SUPERSEDED) | BIT(ST_BUSY) | POLICY,
                   .build = st_build_write,
                   .read = st_read_write},
     [ST_CHECK] = {.name = "check",
@@ -90,9 +101,9 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                 .build = st_build_keys,
                 .read = st_read_get},
     [ST_BREAK] = {.name = "break",
-                  .sql = "SELECT outcome, fence, live, pid FROM holdfast.break_lease("
-                         "$1::text, $2::text, $3::int8, $4::text, $5::text)",
-                  .result = "28?4",
+                  .sql = "SELECT outcome, fence, live, pid, next_server FROM holdfast.break_lease("
+                         "$1::text, $2::text, $3::int8, $4::text, $5::text, true)",
+                  .result = "28?4t",
                   .shape = ST_ONE_ROW,
                   .writes = true,
                   .per_flush = 4,
@@ -136,11 +147,51 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                            .outcomes = BIT(ST_FOUND) | BIT(ST_BUSY),
                            .build = st_build_advance,
                            .read = st_read_advance},
-    [ST_LEAVE] = {.name = "leave"},
-    [ST_CREATE_NAMESPACE] = {.name = "create_namespace"},
-    [ST_SET_NAMESPACE] = {.name = "set_namespace"},
-    [ST_LIST_NAMESPACES] = {.name = "list_namespaces"},
-    [ST_AUDIT] = {.name = "audit"},
+    [ST_LEAVE] = {.name = "leave",
+                  .sql = "SELECT i, outcome, next_server FROM holdfast.leave_batch($1::text[], $2::text[], $3::text)",
+                  .result = "42t",
+                  .shape = ST_PER_ITEM,
+                  .writes = true,
+                  .per_flush = 1,
+                  .outcomes = BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY),
+                  .build = st_build_leave,
+                  .read = st_read_turn},
+    [ST_CREATE_NAMESPACE] = {.name = "create_namespace",
+                             .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.create_namespace(" POLICIES ")",
+                             .result = NAMESPACE_RESULT,
+                             .shape = ST_ONE_ROW,
+                             .writes = true,
+                             .per_flush = 1,
+                             .outcomes = BIT(ST_FOUND) | POLICY,
+                             .build = st_build_namespace,
+                             .read = st_read_namespace},
+    [ST_SET_NAMESPACE] = {.name = "set_namespace",
+                          .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.set_namespace(" POLICIES ")",
+                          .result = NAMESPACE_RESULT,
+                          .shape = ST_ONE_ROW,
+                          .writes = true,
+                          .per_flush = 1,
+                          .outcomes = BIT(ST_FOUND) | POLICY,
+                          .build = st_build_namespace,
+                          .read = st_read_namespace},
+    [ST_LIST_NAMESPACES] = {.name = "list_namespaces",
+                            .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.list_namespaces($1::text, $2::int4)",
+                            .result = NAMESPACE_RESULT,
+                            .shape = ST_MANY_ROWS,
+                            .per_flush = 1,
+                            .outcomes = BIT(ST_FOUND),
+                            .build = st_build_list_namespaces,
+                            .read_all = st_read_list_namespaces},
+    [ST_AUDIT] = {.name = "audit",
+                  .sql = "SELECT outcome, id, at_unix_ms, kind, resource, token, prior, actor, detail FROM holdfast.audit_list("
+                         "$1::text, $2::text, $3::int8, $4::int4)",
+                  .result = "288tt88tt",
+                  .shape = ST_MANY_ROWS,
+                  .per_flush = 1,
+                  .outcomes = BIT(ST_FOUND),
+                  .build = st_build_audit,
+                  .read_all = st_read_audit},
+    /* Errands have their own way (errand.c). */
     [ST_SWEEP] = {.name = "sweep"},
     [ST_MAKE_PARTITIONS] = {.name = "make_partitions"},
     [ST_DROP_PARTITIONS] = {.name = "drop_partitions"},
@@ -187,21 +238,29 @@ bool st_result_shape_ok(const struct st_kind_def *def, const PGresult *res)
 
 static bool outcome_ok(const struct st_kind_def *def, int outcome)
 {
-    return outcome == ST_NO_SUCH_NAMESPACE || (outcome > 0 && outcome < 64 && (def->outcomes >> outcome & 1));
+    if (outcome == ST_QUOTA || outcome == ST_TTL_BOUNDS || outcome == ST_CONFLICT || outcome == ST_CONTRADICTION)
+        return def->outcomes & POLICY;
+    return outcome == ST_NO_SUCH_NAMESPACE || (outcome > 0 && outcome < 63 && (def->outcomes >> outcome & 1));
 }
 
 static bool read_per_item(const struct st_kind_def *def, const PGresult *res, struct st_call *call)
 {
     if ((size_t)PQntuples(res) != call->n)
         return false;
-    for (size_t i = 0; i < call->n; i++)
-        call->items[i]->outcome = 0;
+    for (size_t i = 0; i < call->n; i++) {
+        if (call->items[i])
+            call->items[i]->outcome = 0;
+    }
     for (int row = 0; row < (int)call->n; row++) {
         int32_t i = st_get_int4(res, row, 0);
         int outcome = st_get_int2(res, row, 1);
-        if (i < 1 || (size_t)i > call->n || call->items[i - 1]->outcome || !outcome_ok(def, outcome))
+        if (i < 1 || (size_t)i > call->n || !outcome_ok(def, outcome))
             return false;
         struct st_item *item = call->items[i - 1];
+        if (!item)
+            continue;
+        if (item->outcome)
+            return false;
         item->outcome = (enum st_outcome)outcome;
         def->read(res, row, item, call);
     }
@@ -215,6 +274,8 @@ bool st_result_read(const struct st_kind_def *def, const PGresult *res, struct s
     if (def->shape == ST_PER_ITEM)
         return read_per_item(def, res, call);
     struct st_item *item = call->items[0];
+    if (!item)
+        return true;
     if (def->shape == ST_MANY_ROWS)
         return def->read_all(res, item, call) && (item->outcome == ST_FAILED || outcome_ok(def, (int)item->outcome));
     if (PQntuples(res) != 1 || !outcome_ok(def, st_get_int2(res, 0, 0)))

@@ -14,12 +14,18 @@
 #include "store/params.h"
 #include "store/store.h"
 
+struct st_store;
+
 /* A batch as builders and readers see it: its items in key order. */
 struct st_call {
-    struct st_item **items;
+    struct st_item **items; /* those that have ended since it was sent are NULL */
     size_t n;
     bool careful; /* ST_RENEW */
     int64_t sent_ms;
+    const char *server; /* our id */
+    struct st_store *store;
+    /* Told while results are read: `server` may have the turn on the resource. */
+    void (*next)(struct st_store *store, const char *server, const char *ns, const char *resource);
     void *scratch; /* of ST_GET and the lists: memory of their rows, freed by st_call_release */
 };
 
@@ -37,7 +43,7 @@ struct st_kind_def {
     bool writes;       /* changes something: its outcome is lost with the connection */
     bool optimistic;   /* 40001 asks for the careful form */
     size_t per_flush;  /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
-    uint64_t outcomes; /* bits of the outcomes SQL may tell, below 64; ST_NO_SUCH_NAMESPACE is always allowed */
+    uint64_t outcomes; /* bits of the outcomes SQL may tell, below 63; kinds.c has the rest */
     void (*build)(struct st_params *params, const struct st_call *call);
     void (*read)(const PGresult *res, int row, struct st_item *item, struct st_call *call);
     bool (*read_all)(const PGresult *res, struct st_item *item, struct st_call *call); /* false: it makes no sense */

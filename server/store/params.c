@@ -119,6 +119,15 @@ void st_element_int8(struct st_params *params, int64_t number)
     put64(at + 4, (uint64_t)number);
 }
 
+void st_element_bool(struct st_params *params, bool value)
+{
+    char *at = extend(params, 5);
+    if (!at)
+        return;
+    put32(at, 1);
+    at[4] = value;
+}
+
 void st_params_text(struct st_params *params, const char *text)
 {
     begin(params);
@@ -132,6 +141,11 @@ void st_params_text(struct st_params *params, const char *text)
     struct st_param *param = &params->list[params->n - 1];
     param->len = len;
     param->null = !text;
+}
+
+void st_params_null(struct st_params *params)
+{
+    st_params_text(params, NULL);
 }
 
 void st_params_int8(struct st_params *params, int64_t number)

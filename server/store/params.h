@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { ST_PARAMS_MAX = 8 };
+enum { ST_PARAMS_MAX = 16 };
 
 /* The types of array elements and columns: catalog/pg_type.dat. */
 enum { ST_OID_BOOL = 16, ST_OID_BYTEA = 17, ST_OID_INT8 = 20, ST_OID_INT2 = 21, ST_OID_INT4 = 23, ST_OID_TEXT = 25 };
@@ -38,12 +38,15 @@ void st_params_array(struct st_params *params, uint32_t oid, size_t n);
 void st_element_text(struct st_params *params, const char *text); /* NULL = SQL's NULL */
 void st_element_int8(struct st_params *params, int64_t number);
 void st_element_bytes(struct st_params *params, const void *data, size_t len); /* data NULL = SQL's NULL */
+void st_element_bool(struct st_params *params, bool value);
 void st_element_null(struct st_params *params);
 
 /* The next parameter is this value. */
 void st_params_text(struct st_params *params, const char *text); /* NULL = SQL's NULL */
 void st_params_int8(struct st_params *params, int64_t number);
 void st_params_int4(struct st_params *params, int32_t number);
+/* SQL's NULL, of whatever type. */
+void st_params_null(struct st_params *params);
 void st_params_bool(struct st_params *params, bool value);
 
 /* What PQsendQueryPrepared takes, for all parameters. The values stay valid until the next reset. */

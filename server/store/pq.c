@@ -36,4 +36,5 @@ const struct st_pq st_libpq = {
     .consumeInput = PQconsumeInput,
     .isBusy = PQisBusy,
     .getResult = PQgetResult,
+    .notifies = PQnotifies,
 };

@@ -22,6 +22,7 @@ struct st_pq {
     int (*consumeInput)(PGconn *conn);
     int (*isBusy)(PGconn *conn);
     PGresult *(*getResult)(PGconn *conn);
+    PGnotify *(*notifies)(PGconn *conn);
 };
 
 /* libpq itself. */

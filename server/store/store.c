@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "store/engine.h"
 
-enum { BUSY_PAUSE_MIN_MS = 5, BUSY_PAUSE_SPREAD_MS = 16, BUDGET_MAX = 100, BUDGET_EARN_PERMILLE = 20 };
+enum { BUDGET_MAX = 100, BUDGET_EARN_PERMILLE = 20 };
 
 static struct st_item *item_of(const struct co_item *queued)
 {
@@ -29,29 +29,7 @@ static bool same_key(const struct co_item *a, const struct co_item *b)
     return strcmp(x->ns, y->ns) == 0 && strcmp(x->resource ? x->resource : "", y->resource ? y->resource : "") == 0;
 }
 
-/* ------------------------------------------------------------------------------------------------ time */
-
-static void arm(struct st_store *store)
-{
-    int64_t at = heap_top_key(&store->deadlines, INT64_MAX), pause = heap_top_key(&store->pauses, INT64_MAX);
-    if (pause < at)
-        at = pause;
-    for (int i = 0; i < store->n_conns; i++) {
-        const struct list *paused = &store->conns[i].paused;
-        for (struct list_node *node = list_first(paused); node; node = list_next(paused, node)) {
-            int64_t due = list_entry(node, struct st_batch, node)->due_ms;
-            if (due < at)
-                at = due;
-        }
-    }
-    /* A timer that fires too early costs less than one moved with each item that came and went. */
-    if (at < store->timer_at) {
-        store->timer_at = at;
-        store->io->timer_set(store->io, &store->timer, at);
-    }
-}
-
-static bool any_serves(const struct st_store *store)
+bool st_any_serves(const struct st_store *store)
 {
     for (int i = 0; i < store->n_conns; i++) {
         if (store->conns[i].state == ST_CONN_SERVING)
@@ -60,8 +38,30 @@ static bool any_serves(const struct st_store *store)
     return false;
 }
 
-/* Takes a waiting item from wherever it waits. */
-static void detach(struct st_store *store, struct st_item *item)
+/* ------------------------------------------------------------------------------------------------ items */
+
+static bool says_nothing_was_done(enum st_outcome outcome)
+{
+    return outcome == ST_BUSY || outcome > ST_OUTCOME_LOST;
+}
+
+void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome outcome)
+{
+    /* This time nothing was done; nobody knows about the last. */
+    if ((item->flags & ST_MAYBE_DONE) && says_nothing_was_done(outcome))
+        outcome = ST_OUTCOME_LOST;
+    item->outcome = outcome;
+    store->outstanding--;
+    item->done(item);
+}
+
+void st_item_no_memory(struct st_store *store, struct st_item *item)
+{
+    memcpy(item->sqlstate, "53200", 6);
+    st_item_end(store, item, ST_FAILED);
+}
+
+void st_item_detach(struct st_store *store, struct st_item *item)
 {
     heap_remove(&store->deadlines, item);
     heap_remove(&store->pauses, item);
@@ -69,65 +69,12 @@ static void detach(struct st_store *store, struct st_item *item)
         list_remove(&item->batch->items, &item->queued.node);
         item->batch = NULL;
     } else if (item->queued.key) {
-        co_queue_remove(&store->conns[item->connection].queues[item->kind], &item->queued);
+        struct st_conn *conn = &store->conns[item->connection];
+        co_queue_remove(&conn->queues[item->lane][item->kind], &item->queued);
+        conn->n_queued--;
+    } else if (st_is_errand(item->kind)) {
+        st_errand_remove(store, item);
     }
-}
-
-static void expire(struct st_store *store, int64_t now)
-{
-    while (heap_top_key(&store->deadlines, INT64_MAX) <= now) {
-        struct st_item *item = heap_top(&store->deadlines);
-        detach(store, item);
-        if (item->tries & ST_TRIED_BUSY)
-            st_item_end(store, item, ST_BUSY);
-        else
-            st_item_end(store, item, any_serves(store) ? ST_TIMED_OUT : ST_DATABASE_DOWN);
-    }
-}
-
-static void on_timer(struct io_timer *timer)
-{
-    struct st_store *store = list_entry(timer, struct st_store, timer);
-    int64_t now = store->io->now_ms(store->io);
-    store->timer_at = INT64_MAX;
-    expire(store, now);
-    while (heap_top_key(&store->pauses, INT64_MAX) <= now) {
-        struct st_item *item = heap_top(&store->pauses);
-        heap_remove(&store->pauses, item);
-        heap_remove(&store->deadlines, item);
-        st_item_requeue(store, item);
-    }
-    for (int i = 0; i < store->n_conns; i++) {
-        struct st_conn *conn = &store->conns[i];
-        struct list_node *node = list_first(&conn->paused), *next;
-        for (; node; node = next) {
-            next = list_next(&conn->paused, node);
-            if (list_entry(node, struct st_batch, node)->due_ms > now)
-                continue;
-            list_remove(&conn->paused, node);
-            list_push_back(&conn->again, node);
-            st_wake(store);
-        }
-    }
-    arm(store);
-}
-
-/* ------------------------------------------------------------------------------------------------ items */
-
-void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome outcome)
-{
-    item->outcome = outcome;
-    store->outstanding--;
-    item->done(item);
-}
-
-bool st_item_wait(struct st_store *store, struct st_item *item)
-{
-    if (heap_set(&store->deadlines, item, item->deadline_ms))
-        return true;
-    memcpy(item->sqlstate, "53200", 6);
-    st_item_end(store, item, ST_FAILED);
-    return false;
 }
 
 static struct st_conn *route(struct st_store *store, const struct st_item *item)
@@ -145,9 +92,12 @@ static struct st_conn *route(struct st_store *store, const struct st_item *item)
 static bool enqueue(struct st_store *store, struct st_item *item, bool front)
 {
     struct st_conn *conn = route(store, item);
-    struct co_queue *queue = &conn->queues[item->kind];
+    struct co_queue *queue = &conn->queues[item->lane][item->kind];
     item->connection = conn->index;
-    return front ? co_queue_push_front(queue, &item->queued) : co_queue_push(queue, &item->queued);
+    if (!(front ? co_queue_push_front(queue, &item->queued) : co_queue_push(queue, &item->queued)))
+        return false;
+    conn->n_queued++;
+    return true;
 }
 
 void st_item_requeue(struct st_store *store, struct st_item *item)
@@ -156,44 +106,36 @@ void st_item_requeue(struct st_store *store, struct st_item *item)
         return;
     if (!enqueue(store, item, true)) {
         heap_remove(&store->deadlines, item);
-        memcpy(item->sqlstate, "53200", 6);
-        st_item_end(store, item, ST_FAILED);
+        st_item_no_memory(store, item);
         return;
     }
     st_wake(store);
 }
 
-void st_item_pause(struct st_store *store, struct st_item *item)
+/* What is queued on this connection, which doesn't serve, goes to others. */
+static void move_queued(struct st_store *store, struct st_conn *conn, enum st_lane lane, int kind)
 {
-    int64_t due = store->io->now_ms(store->io) + BUSY_PAUSE_MIN_MS + (int64_t)hb_random_below(&store->random, BUSY_PAUSE_SPREAD_MS);
-    if (!st_item_wait(store, item))
-        return;
-    if (!heap_set(&store->pauses, item, due)) {
-        heap_remove(&store->deadlines, item);
-        st_item_end(store, item, ST_BUSY);
-        return;
+    /* As many as are there now: they may come back to this one, if all that serve are being replaced. */
+    for (size_t n = conn->queues[lane][kind].n_items; n > 0; n--) {
+        struct st_item *item = item_of(co_queue_pop(&conn->queues[lane][kind]));
+        conn->n_queued--;
+        if (!enqueue(store, item, false)) {
+            heap_remove(&store->deadlines, item);
+            st_item_no_memory(store, item);
+        }
     }
-    st_wake(store); /* sets the timer */
 }
 
 void st_rebalance(struct st_store *store)
 {
-    if (!any_serves(store))
+    if (!st_any_serves(store))
         return;
     for (int i = 0; i < store->n_conns; i++) {
-        struct st_conn *conn = &store->conns[i];
-        if (st_conn_serves(conn))
+        if (st_conn_serves(&store->conns[i]) || store->conns[i].n_queued == 0)
             continue;
-        for (int kind = 0; kind < ST_KINDS; kind++) {
-            /* As many as are there now: they may come back to this one, if all that serve are being replaced. */
-            for (size_t n = conn->queues[kind].n_items; n > 0; n--) {
-                struct st_item *item = item_of(co_queue_pop(&conn->queues[kind]));
-                if (!enqueue(store, item, false)) {
-                    heap_remove(&store->deadlines, item);
-                    memcpy(item->sqlstate, "53200", 6);
-                    st_item_end(store, item, ST_FAILED);
-                }
-            }
+        for (int lane = 0; lane < ST_LANES; lane++) {
+            for (int kind = 0; kind < ST_KINDS; kind++)
+                move_queued(store, &store->conns[i], (enum st_lane)lane, kind);
         }
     }
     st_wake(store);
@@ -224,7 +166,8 @@ static void on_flush(struct io_task *task)
     tell_refused(store);
     for (int i = 0; i < store->n_conns; i++)
         st_conn_flush(&store->conns[i]);
-    arm(store);
+    st_listener_flush(store);
+    st_arm(store);
 }
 
 static void refuse(struct st_store *store, struct st_item *item, enum st_outcome outcome, const char *sqlstate)
@@ -232,6 +175,19 @@ static void refuse(struct st_store *store, struct st_item *item, enum st_outcome
     item->outcome = outcome;
     memcpy(item->sqlstate, sqlstate, strlen(sqlstate) + 1);
     list_push_back(&store->refused, &item->queued.node);
+}
+
+/* The item waits for its turn. */
+static void take_in(struct st_store *store, struct st_item *item)
+{
+    if (!heap_set(&store->deadlines, item, item->deadline_ms)) {
+        refuse(store, item, ST_FAILED, "53200");
+    } else if (st_is_errand(item->kind)) {
+        st_errand_add(store, item);
+    } else if (!enqueue(store, item, false)) {
+        heap_remove(&store->deadlines, item);
+        refuse(store, item, ST_FAILED, "53200");
+    }
 }
 
 void st_submit(struct st_store *store, struct st_item *item)
@@ -242,22 +198,18 @@ void st_submit(struct st_store *store, struct st_item *item)
     item->queued.bytes = item->kind == ST_WRITE ? item->in.write.value.len : 0;
     item->batch = NULL;
     item->deadline_index = item->pause_index = 0;
-    item->tries = 0;
+    item->submitted_ms = store->io->now_ms(store->io);
+    item->lane = ST_FAST;
+    item->flags = item->busy = 0;
     size_t several = item->kind == ST_ACQUIRE_ALL ? item->in.acquire.n_resources : 1;
     if (store->closing)
         refuse(store, item, ST_DATABASE_DOWN, "");
-    else if (!st_kinds[item->kind].sql)
-        refuse(store, item, ST_FAILED, "0A000");
     else if (several < 1 || several > ST_MAX_RESOURCES)
         refuse(store, item, ST_FAILED, "54023");
-    else if (store->deadlines.n >= (size_t)store->max_queue)
+    else if (store->outstanding - store->refused.count > (size_t)store->max_queue)
         refuse(store, item, ST_QUEUE_FULL, "");
-    else if (!heap_set(&store->deadlines, item, item->deadline_ms))
-        refuse(store, item, ST_FAILED, "53200");
-    else if (!enqueue(store, item, false)) {
-        heap_remove(&store->deadlines, item);
-        refuse(store, item, ST_FAILED, "53200");
-    }
+    else
+        take_in(store, item);
     st_wake(store);
 }
 
@@ -274,12 +226,10 @@ static bool init(struct st_store *store, const struct st_config *cfg)
     store->limits.max_items = cfg->max_batch > 0 ? (size_t)cfg->max_batch : 512;
     store->limits.max_bytes = cfg->max_batch_bytes ? cfg->max_batch_bytes : (size_t)4 << 20;
     store->pq = cfg->pq ? cfg->pq : &st_libpq;
-    store->timer_at = INT64_MAX;
-    store->timer.fire = on_timer;
     store->flush.run = on_flush;
     list_init(&store->refused);
-    heap_init(&store->deadlines, offsetof(struct st_item, deadline_index));
-    heap_init(&store->pauses, offsetof(struct st_item, pause_index));
+    st_schedule_init(store);
+    st_turns_init(store);
     hb_random_seed_os(&store->random);
     co_budget_init(&store->budget, BUDGET_MAX, BUDGET_EARN_PERMILLE);
     uint64_t id;
@@ -306,10 +256,12 @@ struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*read
         return NULL;
     }
     for (int i = 0; i < store->n_conns; i++) {
-        for (int kind = 0; kind < ST_KINDS; kind++)
-            co_queue_init(&store->conns[i].queues[kind], same_key);
-        st_conn_init(&store->conns[i], store, (unsigned char)i);
+        for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++)
+            co_queue_init(&store->conns[i].queues[queue / ST_KINDS][queue % ST_KINDS], same_key);
+        st_conn_init(&store->conns[i], store, &st_server_role, (unsigned char)i);
     }
+    st_conn_init(&store->listener.conn, store, &st_listener_role, 0);
+    st_errands_init(store);
     return store;
 }
 
@@ -331,7 +283,9 @@ bool st_idle(const struct st_store *store)
 
 void st_stats(const struct st_store *store, struct st_stats *out)
 {
-    out->listening = false;
+    out->listening = store->listener.conn.state == ST_CONN_SERVING;
+    out->notify_batches = store->notify_batches;
+    out->notes_sent = store->notes_sent;
     memcpy(out->kinds, store->stats, sizeof(out->kinds));
     out->queued = (int64_t)store->deadlines.n;
     out->connections_wanted = store->n_conns;
@@ -347,6 +301,15 @@ static void free_batches(struct list *batches)
         st_batch_free(list_entry(node, struct st_batch, node));
 }
 
+static void release_conn(struct st_conn *conn)
+{
+    free_batches(&conn->again);
+    free_batches(&conn->paused);
+    for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++)
+        co_queue_release(&conn->queues[queue / ST_KINDS][queue % ST_KINDS]);
+    st_params_release(&conn->params);
+}
+
 void st_close(struct st_store *store)
 {
     if (!store)
@@ -354,23 +317,21 @@ void st_close(struct st_store *store)
     store->closing = true;
     for (int i = 0; i < store->n_conns; i++)
         st_conn_close(&store->conns[i]);
+    st_conn_close(&store->listener.conn);
+    st_conn_close(&store->errands.conn);
     struct st_item *item;
     while ((item = heap_top(&store->deadlines))) {
-        detach(store, item);
+        st_item_detach(store, item);
         st_item_end(store, item, ST_DATABASE_DOWN);
     }
     while (!list_empty(&store->refused))
         tell_refused(store);
     store->io->timer_cancel(store->io, &store->timer);
     store->io->unpost(store->io, &store->flush);
-    for (int i = 0; i < store->n_conns; i++) {
-        struct st_conn *conn = &store->conns[i];
-        free_batches(&conn->again);
-        free_batches(&conn->paused);
-        for (int kind = 0; kind < ST_KINDS; kind++)
-            co_queue_release(&conn->queues[kind]);
-        st_params_release(&conn->params);
-    }
+    for (int i = 0; i < store->n_conns; i++)
+        release_conn(&store->conns[i]);
+    st_turns_release(store);
+    st_params_release(&store->listener.conn.params);
     heap_release(&store->deadlines);
     heap_release(&store->pauses);
     free(store->conns);

@@ -74,9 +74,10 @@ enum st_outcome {
     ST_BREAK_DONE = 60,
     ST_BREAK_CHANGED = 61,
     ST_BREAK_BLOCKED = 62,
-    ST_QUOTA = 70,      /* the namespace has as many leases, or bytes of values, as its policy allows */
-    ST_TTL_BOUNDS = 71, /* the TTL is outside of the namespace's bounds */
-    ST_CONFLICT = 72,   /* the namespace exists with other policies, or is retired; or the policies contradict each other */
+    ST_QUOTA = 70,         /* the namespace has as many leases, or bytes of values, as its policy allows */
+    ST_TTL_BOUNDS = 71,    /* the TTL is outside of the namespace's bounds */
+    ST_CONFLICT = 72,      /* the namespace exists with other policies, or was retired */
+    ST_CONTRADICTION = 73, /* the policies contradict each other; nothing was changed */
     ST_NO_SUCH_NAMESPACE = 90,
 
     ST_OUTCOME_LOST = 100,  /* sent, but not answered in time, or the connection broke: it may or may not have taken effect */
@@ -157,6 +158,7 @@ struct st_item {
             const char *labels_json;                /* a JSON object of strings, or NULL */
             int64_t ttl_ms;
             /* ST_ACQUIRE, as of the moment it is submitted: */
+            const bool *queued_each;    /* ST_ACQUIRE_ALL: the same by resource; NULL = of none */
             bool queued;                /* others wait before it on this server: a free resource is held for it */
             int64_t waited_ms, wait_ms; /* how long this server's queue on it has waited, and still wants to; 0 = there is none */
             int64_t next_waited_ms, next_wait_ms; /* the same of the queue that is left if this is granted */
@@ -219,13 +221,13 @@ struct st_item {
             int64_t granted_at_ms;          /* io's clock when the batch was sent: for waited_ms */
             size_t which;                   /* not granted: index of the resource that stood in the way */
             const char *holder, *task;      /* held */
+            int64_t max_waiters;            /* held: the namespace's policy; 0 = no limit */
             int64_t remaining_ms;           /* held; with an empty holder: how long it is not to be had although it is free */
             int64_t limit;                  /* ST_QUOTA: of live leases */
             int64_t min_ttl_ms, max_ttl_ms; /* ST_TTL_BOUNDS */
         } acquire;
         struct {
             int64_t ttl_ms;
-            int64_t min_ttl_ms, max_ttl_ms; /* ST_TTL_BOUNDS */
         } renew;
         struct {
             int64_t version, fence, write_seq; /* write_seq: the last accepted, with ST_SUPERSEDED */
@@ -279,7 +281,8 @@ struct st_item {
     struct co_item queued;
     struct st_batch *batch;
     size_t deadline_index, pause_index;
-    unsigned char connection, tries;
+    int64_t submitted_ms;
+    unsigned char connection, flags, lane, busy;
 };
 
 /* How long beyond its deadline an item that was sent waits for its answer. */
@@ -299,6 +302,7 @@ struct st_config {
 /* What the store has done since it was opened, by kind; for Stats. */
 struct st_kind_stats {
     int64_t batches, items, splits, retries, busy;
+    int64_t slow;      /* batches of the slow lane among them */
     int64_t sizes[16]; /* batches of 1, 2–3, 4–7, … items */
 };
 
@@ -306,7 +310,8 @@ struct st_stats {
     struct st_kind_stats kinds[ST_KINDS];
     int64_t queued;
     int connections_ready, connections_wanted;
-    bool listening; /* turns are told at once, and not only found by polling */
+    int64_t notify_batches, notes_sent; /* statements, and the turns of other servers that they told of */
+    bool listening;                     /* turns are told at once, and not only found by polling */
 };
 
 struct st_store;

@@ -270,7 +270,8 @@ static const struct st_pq failing = {.connectStartParams = f_connect,
                                      .flush = f_flush,
                                      .consumeInput = f_consume,
                                      .isBusy = PQisBusy,
-                                     .getResult = f_result};
+                                     .getResult = f_result,
+                                     .notifies = PQnotifies};
 
 /* Each call of libpq fails once, in turn: every item ends once, as the truth allows, and the store goes on working. */
 static void each_call_of_libpq_fails_once(void **state)
