@@ -470,6 +470,7 @@ static void write_proc(const char *path, const char *text)
 static bool mount_small(const char *dir)
 {
     const uid_t uid = geteuid();
+    const gid_t gid = getegid();
     char map[64];
 
     if (unshare(uid ? CLONE_NEWUSER | CLONE_NEWNS : CLONE_NEWNS) < 0)
@@ -477,6 +478,9 @@ static bool mount_small(const char *dir)
     if (uid) {
         snprintf(map, sizeof(map), "0 %u 1", uid);
         write_proc("/proc/self/uid_map", map);
+        write_proc("/proc/self/setgroups", "deny");
+        snprintf(map, sizeof(map), "0 %u 1", gid);
+        write_proc("/proc/self/gid_map", map);
     }
     return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", dir, "tmpfs", 0, "size=64k") == 0;
 }
