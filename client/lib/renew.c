@@ -68,8 +68,9 @@ static void renewal_done(struct hfi_try *try)
 static void failed(struct hf_lease *lease, int64_t now)
 {
     struct hfi_random *random = lease->client->ports.random;
-    const int64_t ttl = lease->rule.ttl_ms;
-    const int64_t base = at_least(ttl / 60, 10), cap = at_least(at_most(ttl / 12, 2000), 10);
+    const int64_t ttl = lease->rule.ttl_ms, left = lease->rule.deadline_ms - now;
+    /* Closer and closer to the deadline, so that whatever time is left when the trouble ends is enough. */
+    const int64_t base = at_least(ttl / 60, 10), cap = at_least(at_most(at_most(ttl / 12, 2000), left / 4), 10);
 
     lease->renew_at_ms = now + 5 + hfi_jitter(lease->failures++, base, cap, random->next(random));
 }
@@ -254,10 +255,12 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
 {
     struct hf_client *client = renewal->client;
     const int64_t ttl = renewal->leases[0]->rule.ttl_ms;
-    int64_t last = now;
+    int64_t last = now, first = HFI_NEVER;
 
-    for (size_t i = 0; i < renewal->n_leases; i++)
+    for (size_t i = 0; i < renewal->n_leases; i++) {
         last = at_least(last, renewal->leases[i]->rule.deadline_ms);
+        first = at_most(first, renewal->leases[i]->rule.deadline_ms);
+    }
     if (!encode(renewal, ttl)) {
         for (size_t i = 0; i < renewal->n_leases; i++)
             failed(renewal->leases[i], now);
@@ -266,7 +269,8 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
     }
     for (size_t i = 0; i < renewal->n_leases; i++)
         renewal->leases[i]->renewing = true;
-    renewal->overdue_at_ms = now + at_least(at_most(ttl / 6, OVERDUE_MAX_MS), OVERDUE_MIN_MS);
+    /* Not so long that a lost answer takes the lease with it: another try must fit in, and one more. */
+    renewal->overdue_at_ms = now + at_least(at_most(at_most(ttl / 6, OVERDUE_MAX_MS), (first - now) / 3), OVERDUE_MIN_MS);
     renewal->try.method = HFI_RENEW;
     renewal->try.payload = renewal->payload;
     renewal->try.timeout_ms = at_least(last - now, 1);

@@ -17,7 +17,8 @@
 
 #include "client/lib/ports.h"
 
-enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 1000, ENDPOINTS_MAX = 64 };
+/* Reconnecting: a lease of a few seconds must outlive an outage of more than half its TTL, so what nng adds to it is short. */
+enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250, ENDPOINTS_MAX = 64 };
 
 enum lane_state { LANE_IDLE, LANE_SENDING, LANE_RECEIVING };
 
