@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "robustness/need.h"
 #include "robustness/oracle.h"
 #include "robustness/proxy.h"
 #include "robustness/worker.h"
@@ -404,16 +405,6 @@ struct life {
     char resource[64], trouble[512];
 };
 
-/* In a thread cmocka must not be called: the first thing that is not as wanted is noted. */
-#define NEED(life, condition)                                                                                                      \
-    do {                                                                                                                           \
-        if (!(condition)) {                                                                                                        \
-            snprintf((life)->trouble, sizeof((life)->trouble), "%s, line %d: %s (%s %.300s)", (life)->resource, __LINE__,          \
-                     #condition, error.reason ? error.reason : "", error.message);                                                 \
-            goto out;                                                                                                              \
-        }                                                                                                                          \
-    } while (0)
-
 static int strike(struct life *life, const char *method)
 {
     const struct px_rule rule = {.direction = life->direction, .method = method, .count = 1, .action = actions[life->fault]};
@@ -430,34 +421,34 @@ static void *live(void *arg)
     hf_break_result broken;
 
     strike(life, "Acquire");
-    NEED(life, hf_acquire(life->client, &options, &lease, NULL, &error) == HF_OK);
-    NEED(life, hf_lease_token(lease) == 1);
+    NEED(life->trouble, error, hf_acquire(life->client, &options, &lease, NULL, &error) == HF_OK);
+    NEED(life->trouble, error, hf_lease_token(lease) == 1);
     const int write = strike(life, "Write");
-    NEED(life, hf_write(lease, NULL, "one", 3, &written, &error) == HF_OK);
-    NEED(life, written.version == 1);
-    NEED(life, hf_write(lease, NULL, "two", 3, &written, &error) == HF_OK);
-    NEED(life, written.version == 2);
+    NEED(life->trouble, error, hf_write(lease, NULL, "one", 3, &written, &error) == HF_OK);
+    NEED(life->trouble, error, written.version == 1);
+    NEED(life->trouble, error, hf_write(lease, NULL, "two", 3, &written, &error) == HF_OK);
+    NEED(life->trouble, error, written.version == 2);
     px_release(life->px, write); /* late: behind the second write */
-    NEED(life, px_wait_quiet(life->px, SOON));
+    NEED(life->trouble, error, px_wait_quiet(life->px, SOON));
     const int renew = strike(life, "Renew");
-    NEED(life, hf_renew_now(lease, &error) == HF_OK);
+    NEED(life->trouble, error, hf_renew_now(lease, &error) == HF_OK);
     const int release = strike(life, "Release");
-    NEED(life, hf_release(lease, &error) == HF_OK);
+    NEED(life->trouble, error, hf_release(lease, &error) == HF_OK);
     px_release(life->px, renew);
-    NEED(life, px_wait_quiet(life->px, SOON));
-    NEED(life, hf_acquire(life->direct, &options, &second, NULL, &error) == HF_OK);
-    NEED(life, hf_lease_token(second) == 2);
+    NEED(life->trouble, error, px_wait_quiet(life->px, SOON));
+    NEED(life->trouble, error, hf_acquire(life->direct, &options, &second, NULL, &error) == HF_OK);
+    NEED(life->trouble, error, hf_lease_token(second) == 2);
     px_release(life->px, release); /* late: the next holder has it */
-    NEED(life, px_wait_quiet(life->px, SOON));
-    NEED(life, hf_renew_now(second, &error) == HF_OK);
-    NEED(life, hf_write(second, NULL, "three", 5, &written, &error) == HF_OK);
-    NEED(life, written.version == 3);
+    NEED(life->trouble, error, px_wait_quiet(life->px, SOON));
+    NEED(life->trouble, error, hf_renew_now(second, &error) == HF_OK);
+    NEED(life->trouble, error, hf_write(second, NULL, "three", 5, &written, &error) == HF_OK);
+    NEED(life->trouble, error, written.version == 3);
     strike(life, "Break");
-    NEED(life, hf_break(life->client, life->resource, 2, NULL, "test", &broken, &error) == HF_OK);
-    NEED(life, broken.outcome == HF_BREAK_DONE && broken.fence == 3);
-    NEED(life, hf_renew_now(second, &error) == HF_LOST);
+    NEED(life->trouble, error, hf_break(life->client, life->resource, 2, NULL, "test", &broken, &error) == HF_OK);
+    NEED(life->trouble, error, broken.outcome == HF_BREAK_DONE && broken.fence == 3);
+    NEED(life->trouble, error, hf_renew_now(second, &error) == HF_LOST);
     px_heal(life->px); /* the rest arrives */
-    NEED(life, px_wait_quiet(life->px, SOON));
+    NEED(life->trouble, error, px_wait_quiet(life->px, SOON));
 out:
     hf_lease_free(lease);
     hf_lease_free(second);
@@ -492,7 +483,7 @@ static void the_library_lives_through_all_of_it(void **state)
     hf_client_free(direct);
     for (size_t i = 0; i < n; i++) {
         if (lives[i].trouble[0])
-            fail_msg("%s", lives[i].trouble);
+            fail_msg("%s: %s", lives[i].resource, lives[i].trouble);
         assert_int_equal(t_sql_int(conn, "SELECT version FROM holdfast.resource_value WHERE resource = '%s'", lives[i].resource),
                          3);
     }
