@@ -3,6 +3,10 @@
  *
  * A transport makes it, with an arena for everything that belongs to it; the services answer it exactly once, at once or
  * later, on the loop's thread. What `answer` is given is encoded before it returns, so a response may borrow.
+ *
+ * When its caller can no longer be answered, the transport calls `gone`: once at most, never before the call was given to
+ * the services and never after the answer. The call is still to be answered, perhaps from within `gone`; what the answer says is
+ * thrown away, so it should cost nothing.
  */
 #ifndef HOLDFAST_PROTO_CALL_H
 #define HOLDFAST_PROTO_CALL_H
@@ -28,6 +32,9 @@ struct hp_call {
     /* Ends the call: `status` NULL or OK with `response`, or an error with NULL. The call must not be touched after. */
     void (*answer)(struct hp_call *call, const struct hp_status *status, const ProtobufCMessage *response);
     void *transport; /* its own */
+
+    void (*gone)(struct hp_call *call); /* set by the service; NULL: it doesn't care */
+    void *service;                      /* the service's own */
 };
 
 #endif

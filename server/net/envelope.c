@@ -16,7 +16,6 @@
 #include "proto/c/wire.h"
 
 enum {
-    HEADER_MAX = 128,         /* nng: at most 16 hops of 4 bytes */
     CALL_BUDGET = 1 << 20,    /* of a call's arena, beyond four times its payload: 1,000 items and their bookkeeping */
     CALL_COST = 2048,         /* what a small call holds, for `bytes` */
     REPLY_ROOM = 64,          /* of a reply, around its payload */
@@ -33,10 +32,12 @@ struct slot {
 
 struct envelope {
     struct list_node node;
+    struct list_node beside;     /* of its source */
     struct net_envelopes *owner; /* NULL: orphan */
+    struct net_source *source;   /* NULL: orphan */
+    struct list *among;          /* where `beside` is linked */
     struct hp_arena *arena;
-    unsigned char header[HEADER_MAX];
-    size_t header_len;
+    void *from;
     size_t n, open;     /* calls; calls not answered, and one more while they are being given out */
     size_t reply_bytes; /* of the payloads answered */
     size_t charge;      /* in owner->bytes */
@@ -55,6 +56,7 @@ static void envelope_free(struct envelope *env)
     struct net_envelopes *owner = env->owner;
     if (owner) {
         list_remove(&owner->list, &env->node);
+        list_remove(env->among, &env->beside);
         owner->in_flight--;
         owner->bytes -= env->charge;
     }
@@ -77,22 +79,31 @@ static void send_replies(struct envelope *env, Holdfast__V1__Reply **replies, si
     message.n_replies = n;
     message.replies = replies;
     size_t size = protobuf_c_message_get_packed_size(&message.base);
-    if (!env->owner->send(env->owner, env->header, env->header_len, size, write_replies, &message))
+    if (!env->owner->send(env->owner, env->from, size, write_replies, &message))
         env->owner->n_dropped++;
+}
+
+static void send_nothing(struct envelope *env)
+{
+    if (!env->source->gone)
+        env->owner->n_dropped++;
+    env->owner->drop(env->owner, env->from);
 }
 
 static void close_one(struct envelope *env)
 {
     if (--env->open)
         return;
-    if (env->owner) {
+    if (env->owner && env->source->gone) {
+        send_nothing(env);
+    } else if (env->owner) {
         Holdfast__V1__Reply **replies = hp_alloc_array(env->arena, env->n, sizeof(Holdfast__V1__Reply *));
         for (size_t i = 0; replies && i < env->n; i++)
             replies[i] = &env->slots[i].reply;
         if (replies)
             send_replies(env, replies, env->n);
         else
-            env->owner->n_dropped++;
+            send_nothing(env);
     }
     envelope_free(env);
 }
@@ -102,10 +113,10 @@ static void refuse(struct envelope *env, const struct hp_status *status)
 {
     Holdfast__V1__Reply reply = HOLDFAST__V1__REPLY__INIT, *replies = &reply;
     env->owner->n_undecodable++;
-    if (hp_reply_fill(env->arena, &reply, status, NULL, 0))
+    if (!env->source->gone && hp_reply_fill(env->arena, &reply, status, NULL, 0))
         send_replies(env, &replies, 1);
     else
-        env->owner->n_dropped++;
+        send_nothing(env);
     envelope_free(env);
 }
 
@@ -115,7 +126,7 @@ static bool pack_response(struct envelope *env, Holdfast__V1__Reply *reply, cons
 {
     size_t size = protobuf_c_message_get_packed_size(response);
     size_t others = env->n * (REPLY_ROOM + STATUS_ROOM);
-    size_t max = env->owner ? env->owner->reply_max : HP_ENVELOPE_MAX;
+    size_t max = env->owner->reply_max;
     if (size > max || env->reply_bytes + others > max - size) {
         hp_status_set(status, HP_R_QUEUE_FULL, "the answers to one envelope are more than %zu bytes; send fewer calls together",
                       max);
@@ -132,19 +143,31 @@ static bool pack_response(struct envelope *env, Holdfast__V1__Reply *reply, cons
     return hp_reply_fill(env->arena, reply, NULL, bytes, size);
 }
 
-static void answer(struct hp_call *call, const struct hp_status *status, const ProtobufCMessage *response)
+static void fill_reply(struct envelope *env, struct slot *slot, const struct hp_status *status, const ProtobufCMessage *response)
 {
-    struct slot *slot = call->transport;
-    struct envelope *env = slot->env;
     struct hp_status failed;
-    assert(call->answer); /* once */
-    call->answer = NULL;
     if (status && status->code == HP_OK)
         status = NULL;
     if (!status && !pack_response(env, &slot->reply, response, &failed))
         status = &failed;
     if (status && !hp_reply_fill(env->arena, &slot->reply, status, NULL, 0))
         slot->reply.code = status->code; /* no memory for more */
+}
+
+/* Whether nobody will read the reply. */
+static bool unread(const struct envelope *env)
+{
+    return !env->owner || env->source->gone;
+}
+
+static void answer(struct hp_call *call, const struct hp_status *status, const ProtobufCMessage *response)
+{
+    struct slot *slot = call->transport;
+    struct envelope *env = slot->env;
+    assert(call->answer); /* once */
+    call->answer = NULL;
+    if (!unread(env))
+        fill_reply(env, slot, status, response);
     hp_arena_free(call->arena);
     call->arena = NULL;
     close_one(env);
@@ -215,9 +238,9 @@ static void give_out(struct envelope *env, struct slot *slot, const Holdfast__V1
     owner->on_call(owner->on_call_arg, call);
 }
 
-static struct envelope *envelope_new(struct net_envelopes *owner, const void *header, size_t header_len, size_t len)
+static struct envelope *envelope_new(struct net_envelopes *owner, struct net_source *source, void *from, size_t len)
 {
-    struct envelope *env = header_len <= HEADER_MAX ? calloc(1, sizeof(*env)) : NULL;
+    struct envelope *env = calloc(1, sizeof(*env));
     if (!env)
         return NULL;
     /* What is decoded (payloads once more, at most 1,000 calls with 16 pieces of metadata), and all replies. */
@@ -227,9 +250,11 @@ static struct envelope *envelope_new(struct net_envelopes *owner, const void *he
         return NULL;
     }
     env->owner = owner;
-    memcpy(env->header, header, header_len);
-    env->header_len = header_len;
+    env->source = source;
+    env->from = from;
     list_push_back(&owner->list, &env->node);
+    env->among = &source->envelopes;
+    list_push_back(env->among, &env->beside);
     owner->in_flight++;
     charge(env, len * 2); /* its bytes, and what they are decoded to */
     return env;
@@ -241,14 +266,47 @@ void net_envelopes_init(struct net_envelopes *envelopes, struct io *io, size_t r
     list_init(&envelopes->list);
 }
 
-void net_envelopes_take(struct net_envelopes *envelopes, const void *header, size_t header_len, const void *body, size_t len,
+void net_source_init(struct net_source *source)
+{
+    *source = (struct net_source){.gone = false};
+    list_init(&source->envelopes);
+    list_init(&source->told);
+}
+
+/* Its calls that are not answered are told that they have gone. The envelope must be kept open meanwhile. */
+static void tell_gone(struct envelope *env)
+{
+    for (size_t i = 0; i < env->n; i++) {
+        struct hp_call *call = &env->slots[i].call;
+        if (call->answer && call->gone)
+            call->gone(call);
+    }
+}
+
+void net_source_gone(struct net_source *source)
+{
+    struct list_node *node;
+    source->gone = true;
+    /* One by one: a call that learns of it may answer others. */
+    while ((node = list_pop_front(&source->envelopes))) {
+        struct envelope *env = list_entry(node, struct envelope, beside);
+        env->among = &source->told;
+        list_push_back(env->among, node);
+        env->open++;
+        tell_gone(env);
+        close_one(env);
+    }
+}
+
+void net_envelopes_take(struct net_envelopes *envelopes, struct net_source *source, void *from, const void *body, size_t len,
                         int64_t received_ms)
 {
     struct hp_status status;
     envelopes->n_envelopes++;
-    struct envelope *env = envelope_new(envelopes, header, header_len, len);
+    struct envelope *env = envelope_new(envelopes, source, from, len);
     if (!env) {
         envelopes->n_dropped++;
+        envelopes->drop(envelopes, from);
         return;
     }
     Holdfast__V1__CallEnvelope *message = hp_calls_decode(env->arena, body, len, &status);
@@ -256,13 +314,13 @@ void net_envelopes_take(struct net_envelopes *envelopes, const void *header, siz
         refuse(env, &status);
         return;
     }
-    env->n = message->n_calls;
-    env->slots = hp_alloc_array(env->arena, env->n, sizeof(*env->slots));
-    if (!env->n || !env->slots) {
+    env->slots = hp_alloc_array(env->arena, message->n_calls, sizeof(*env->slots));
+    if (!message->n_calls || !env->slots) {
         hp_status_bad_field(&status, HP_R_LIMIT, "calls", "0", 1, "1 to 1000");
         refuse(env, &status);
         return;
     }
+    env->n = message->n_calls;
     env->open = env->n + 1; /* so that it isn't finished while its calls are being given out */
     for (size_t i = 0; i < env->n; i++) {
         env->slots[i].env = env;
@@ -270,12 +328,18 @@ void net_envelopes_take(struct net_envelopes *envelopes, const void *header, siz
     }
     for (size_t i = 0; i < env->n; i++)
         give_out(env, &env->slots[i], message->calls[i], received_ms);
+    if (source->gone)
+        net_source_gone(source);
     close_one(env);
 }
 
 void net_envelopes_orphan(struct net_envelopes *envelopes)
 {
     struct list_node *node;
-    while ((node = list_pop_front(&envelopes->list)))
-        list_entry(node, struct envelope, node)->owner = NULL;
+    while ((node = list_pop_front(&envelopes->list))) {
+        struct envelope *env = list_entry(node, struct envelope, node);
+        list_remove(env->among, &env->beside);
+        env->source = NULL;
+        env->owner = NULL;
+    }
 }

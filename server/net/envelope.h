@@ -3,7 +3,8 @@
  * the reply envelope. No sockets and no threads: nng.c brings bytes and takes bytes.
  *
  * An envelope owns its calls and their arenas, and is gone once its last call was answered. Its replies go out together,
- * in call order.
+ * in call order. Envelopes of one connection are linked to its `net_source`, so that what it costs to tell them that it has
+ * gone depends on them alone.
  */
 #ifndef HOLDFAST_NET_ENVELOPE_H
 #define HOLDFAST_NET_ENVELOPE_H
@@ -16,6 +17,13 @@
 #include "base/list.h"
 #include "proto/c/call.h"
 
+/* A connection that envelopes come from. It must outlive them, or they must be orphans by then. */
+struct net_source {
+    struct list envelopes;
+    struct list told; /* envelopes whose calls know that it has gone */
+    bool gone;        /* nobody reads its replies any more */
+};
+
 struct net_envelopes {
     struct io *io;
     size_t reply_max;
@@ -23,10 +31,10 @@ struct net_envelopes {
     void (*on_call)(void *arg, struct hp_call *call);
     void *on_call_arg;
 
-    /* A reply of `size` bytes goes to where the request with this header came from; `write` fills in its bytes before
-     * `send` returns. False: it was dropped. */
-    bool (*send)(struct net_envelopes *envelopes, const void *header, size_t header_len, size_t size,
-                 void (*write)(void *arg, void *body), void *arg);
+    /* Each envelope that was taken ends in one of these, unless it is an orphan by then: a reply of `size` bytes goes to where
+     * the request `from` came from, `write` fills in its bytes before `send` returns (false: it was dropped); or there is none. */
+    bool (*send)(struct net_envelopes *envelopes, void *from, size_t size, void (*write)(void *arg, void *body), void *arg);
+    void (*drop)(struct net_envelopes *envelopes, void *from);
     /* An envelope is gone, and what it counted for. */
     void (*finished)(struct net_envelopes *envelopes);
 
@@ -38,10 +46,17 @@ struct net_envelopes {
 
 void net_envelopes_init(struct net_envelopes *envelopes, struct io *io, size_t reply_max, int default_wait_ms);
 
+void net_source_init(struct net_source *source);
+
 /* The envelope is in flight and each of its calls was given to on_call; or it was answered already, if it could not be
- * decoded. The bytes are not needed afterwards. `received_ms`: when it came, by io's clock. */
-void net_envelopes_take(struct net_envelopes *envelopes, const void *header, size_t header_len, const void *body, size_t len,
+ * decoded. The bytes are not needed afterwards. `from` is handed back to `send` or `drop`; `received_ms`: when it came, by
+ * io's clock. If the source is gone already, its calls are told so. */
+void net_envelopes_take(struct net_envelopes *envelopes, struct net_source *source, void *from, const void *body, size_t len,
                         int64_t received_ms);
+
+/* The source is gone: each of its calls that was not answered has been told (proto/c/call.h), and no reply of theirs is made or
+ * sent. */
+void net_source_gone(struct net_source *source);
 
 /* Envelopes still in flight belong to nobody: their calls may still be answered, their replies are dropped. */
 void net_envelopes_orphan(struct net_envelopes *envelopes);

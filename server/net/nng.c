@@ -1,15 +1,20 @@
 /*
- * nng.c - see nng.h: the socket, nng's threads, and the two queues between them and the loop. Envelopes are envelope.c's.
+ * nng.c - see nng.h: the socket, nng's threads, and the queue between them and the loop. Envelopes are envelope.c's,
+ * connections pipes.c's.
  *
- * A receive slot is an aio that is in one of three places: armed (nng has it), in the mailbox with a message, or parked on
- * the loop's side while the bounds are reached. A send slot is idle or has a reply on its way. The threads of nng touch a
- * slot only between its arming and its callback, `idle`, `sending` and `starving` only under `lock`, and nothing else.
+ * A slot is a context of nng's with its aio. It is idle; or receives; or has a message for the loop, in the mailbox; or belongs
+ * to the envelope that came with it; or sends that envelope's reply; and is idle again. So there are as many as there are
+ * envelopes in flight and replies on their way, and a few that receive: calls that wait cost a slot, of about a kilobyte. With
+ * contexts, nng takes the next reply for a connection when the one before has left: the replies of thousands of calls that
+ * end at once wait in their slots, and none is lost. (A raw socket drops what a connection's queue of 64 can't take.)
+ *
+ * The threads of nng touch a slot only between its arming and its callback; `idle`, `sending` and `starving` are under the lock
+ * of `pipes`.
  */
 #include "net/nng.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,41 +27,29 @@
 #include "base/log.h"
 #include "net/envelope.h"
 #include "net/mailbox.h"
+#include "net/pipes.h"
 #include "proto/c/wire.h"
 
 enum {
-    SEND_SLOTS = 64,
-    LINGER_MS = 50, /* between the hand-over of a reply to nng and the belief that it has left */
-    REARM_MS = 100, /* after a receive failed for want of memory */
+    IDLE_MAX = 256, /* slots kept for reuse */
+    LINGER_MS = 50, /* between the hand-over of the last reply to nng and the belief that it has left */
+    REARM_MS = 100, /* after a slot could not be made, or a receive failed, for want of memory */
+    STALL_POLL_MS = 1000,
     CLOSE_MS = 1000 /* nng_close is waited for */
 };
 
-struct recv_slot {
-    struct net_letter letter; /* first: the mailbox's letters are slots, or `wake` */
+struct slot {
+    struct net_note note;  /* first: NET_RECEIVED */
+    struct list_node node; /* of all slots; the loop's */
+    struct slot *next_idle;
     struct net_nng *nng;
+    nng_ctx ctx;
     nng_aio *aio;
+    bool sends; /* what its aio is armed for */
     nng_msg *msg;
+    struct net_pipe *pipe; /* that the message came from; a reference. NULL: it was closed by then */
     int64_t received_ms;
-    struct recv_slot *next_parked;
-};
-
-struct send_slot {
-    struct net_nng *nng;
-    nng_aio *aio;
-    struct send_slot *next_idle;
-};
-
-struct reply {
-    struct list_node node;
-    nng_msg *msg;
-};
-
-/* What nng's threads may touch until nng_close has returned. */
-struct pipes {
-    nng_socket sock;
-    atomic_int open;
-    atomic_long refused;
-    int max;
+    size_t bytes; /* of the reply */
 };
 
 struct net_nng {
@@ -65,209 +58,290 @@ struct net_nng {
     nng_socket sock;
     bool open;
     char url[192];
-    struct pipes *pipes;
 
     struct net_mailbox box;
-    struct recv_slot *recvs;
-    struct recv_slot *parked;
-    struct io_timer rearm;
+    struct list slots; /* all */
+    int receiving;     /* slots armed for it */
+    struct io_timer rearm, stall;
+    bool watching_stalls;
+    struct net_source nowhere; /* of messages whose connection is closed already */
 
-    pthread_mutex_t lock;
-    struct send_slot sends[SEND_SLOTS];
-    struct send_slot *idle;
+    struct net_pipes *pipes; /* its lock is for what follows */
+    struct slot *idle;
+    int n_idle;
     int sending;
-    bool starving;          /* replies wait for a slot */
-    bool waking;            /* `wake` is in the mailbox */
-    struct net_letter wake; /* posted when starving ends */
-    struct list waiting;    /* of struct reply; the loop's */
-    int64_t last_send_ms;
+    size_t sending_bytes;
+    int64_t last_sent_ms;
+    bool starving;        /* no slot was armed for want of room */
+    bool waking;          /* `wake` is in the mailbox */
+    struct net_note wake; /* posted when there is room again */
 
     struct net_envelopes envelopes;
 };
 
+/* ---- slots ---- */
+
+static void push_idle(struct net_nng *nng, struct slot *slot)
+{
+    if (slot->pipe)
+        net_pipes_release_locked(nng->pipes, slot->pipe);
+    slot->pipe = NULL;
+    slot->next_idle = nng->idle;
+    nng->idle = slot;
+    nng->n_idle++;
+}
+
+static struct slot *pop_idle(struct net_nng *nng)
+{
+    struct slot *slot = nng->idle;
+    if (slot) {
+        nng->idle = slot->next_idle;
+        nng->n_idle--;
+    }
+    return slot;
+}
+
+static void on_aio(void *arg);
+
+static struct slot *make_slot(struct net_nng *nng)
+{
+    struct slot *slot = calloc(1, sizeof(*slot));
+    if (!slot)
+        return NULL;
+    slot->nng = nng;
+    slot->note.kind = NET_RECEIVED;
+    if (nng_aio_alloc(&slot->aio, on_aio, slot)) {
+        free(slot);
+        return NULL;
+    }
+    if (nng_ctx_open(&slot->ctx, nng->sock)) {
+        nng_aio_free(slot->aio);
+        free(slot);
+        return NULL;
+    }
+    list_push_back(&nng->slots, &slot->node);
+    return slot;
+}
+
+static void free_slot(struct net_nng *nng, struct slot *slot)
+{
+    nng_aio_free(slot->aio);
+    if (slot->msg)
+        nng_msg_free(slot->msg);
+    list_remove(&nng->slots, &slot->node);
+    free(slot);
+}
+
+/* The loop has no more use for it. */
+static void recycle(struct net_nng *nng, struct slot *slot)
+{
+    pthread_mutex_lock(&nng->pipes->lock);
+    push_idle(nng, slot);
+    struct slot *surplus = nng->n_idle > IDLE_MAX ? pop_idle(nng) : NULL;
+    pthread_mutex_unlock(&nng->pipes->lock);
+    if (surplus) {
+        nng_ctx_close(surplus->ctx);
+        free_slot(nng, surplus);
+    }
+}
+
 /* ---- receiving ---- */
 
 /* A thread of nng: the message goes to the loop. After nng_close nothing is posted any more. */
-static void on_received(void *arg)
+static void on_received(struct slot *slot)
 {
-    struct recv_slot *slot = arg;
     int rc = nng_aio_result(slot->aio);
     if (rc == NNG_ECLOSED || rc == NNG_ECANCELED)
         return;
     slot->msg = rc ? NULL : nng_aio_get_msg(slot->aio);
+    nng_aio_set_msg(slot->aio, NULL);
     slot->received_ms = hb_monotonic_ms();
-    net_mailbox_post(&slot->nng->box, &slot->letter);
+    slot->pipe = slot->msg ? net_pipes_get(slot->nng->pipes, (uint32_t)nng_pipe_id(nng_msg_get_pipe(slot->msg))) : NULL;
+    net_mailbox_post(&slot->nng->box, &slot->note.letter);
 }
 
-static bool room(const struct net_nng *nng)
+/* A slot to receive with. NULL: there is no room (the loop is woken when there is), or no memory (`retry`). */
+static struct slot *slot_to_receive(struct net_nng *nng, bool *retry)
 {
-    return nng->envelopes.in_flight < nng->cfg.max_envelopes && nng->envelopes.bytes < nng->cfg.max_bytes;
+    pthread_mutex_lock(&nng->pipes->lock);
+    nng->starving = nng->envelopes.in_flight + nng->sending >= nng->cfg.max_envelopes ||
+                    nng->envelopes.bytes + nng->sending_bytes >= nng->cfg.max_bytes;
+    bool starving = nng->starving;
+    struct slot *slot = starving ? NULL : pop_idle(nng);
+    pthread_mutex_unlock(&nng->pipes->lock);
+    if (slot || starving)
+        return slot;
+    slot = make_slot(nng);
+    *retry = !slot;
+    return slot;
 }
 
-static void park(struct recv_slot *slot)
+/* As many slots receive as should. */
+static void receive(struct net_nng *nng)
 {
-    slot->next_parked = slot->nng->parked;
-    slot->nng->parked = slot;
-}
-
-static void unpark(struct net_nng *nng)
-{
-    while (nng->parked && room(nng)) {
-        struct recv_slot *slot = nng->parked;
-        nng->parked = slot->next_parked;
-        nng_recv_aio(nng->sock, slot->aio);
+    bool retry = false;
+    while (nng->receiving < nng->cfg.max_queue) {
+        struct slot *slot = slot_to_receive(nng, &retry);
+        if (!slot)
+            break;
+        nng->receiving++;
+        slot->sends = false;
+        nng_ctx_recv(slot->ctx, slot->aio);
     }
+    if (retry)
+        nng->io->timer_set(nng->io, &nng->rearm, nng->io->now_ms(nng->io) + REARM_MS);
 }
 
 static void on_rearm(struct io_timer *timer)
 {
-    unpark(list_entry(timer, struct net_nng, rearm));
+    receive(list_entry(timer, struct net_nng, rearm));
 }
 
-static void take_message(struct recv_slot *slot)
+static void take_message(struct net_nng *nng, struct slot *slot)
 {
-    struct net_nng *nng = slot->nng;
     nng_msg *msg = slot->msg;
     slot->msg = NULL;
-    if (msg) {
-        net_envelopes_take(&nng->envelopes, nng_msg_header(msg), nng_msg_header_len(msg), nng_msg_body(msg), nng_msg_len(msg),
-                           slot->received_ms);
-        nng_msg_free(msg);
-    }
-    park(slot);
-    if (msg)
-        unpark(nng);
-    else
+    nng->receiving--;
+    if (!msg) {
+        recycle(nng, slot);
         nng->io->timer_set(nng->io, &nng->rearm, nng->io->now_ms(nng->io) + REARM_MS);
+        return;
+    }
+    net_envelopes_take(&nng->envelopes, slot->pipe ? &slot->pipe->source : &nng->nowhere, slot, nng_msg_body(msg), nng_msg_len(msg),
+                       slot->received_ms);
+    nng_msg_free(msg);
+    receive(nng);
 }
 
 /* ---- sending ---- */
 
-static struct send_slot *idle_slot(struct net_nng *nng)
+/* A thread of nng: the reply has been passed on. The loop is woken only if that makes the room it waits for. */
+static void on_sent(struct slot *slot)
 {
-    pthread_mutex_lock(&nng->lock);
-    struct send_slot *slot = nng->idle;
-    if (slot) {
-        nng->idle = slot->next_idle;
-        nng->sending++;
-    } else {
-        nng->starving = true;
-    }
-    pthread_mutex_unlock(&nng->lock);
-    return slot;
-}
-
-/* A thread of nng: the slot is free again. The loop is woken only if it has replies that wait for one. */
-static void on_sent(void *arg)
-{
-    struct send_slot *slot = arg;
     struct net_nng *nng = slot->nng;
-    if (nng_aio_result(slot->aio))
+    if (nng_aio_result(slot->aio)) {
         nng_msg_free(nng_aio_get_msg(slot->aio));
-    nng_aio_set_msg(slot->aio, NULL);
-    pthread_mutex_lock(&nng->lock);
-    slot->next_idle = nng->idle;
-    nng->idle = slot;
+        nng_aio_set_msg(slot->aio, NULL);
+    }
+    pthread_mutex_lock(&nng->pipes->lock);
     nng->sending--;
+    nng->sending_bytes -= slot->bytes;
+    nng->last_sent_ms = hb_monotonic_ms();
+    if (slot->pipe) {
+        slot->pipe->unsent--;
+        slot->pipe->progress_ms = nng->last_sent_ms;
+    }
+    push_idle(nng, slot);
     bool wake = nng->starving && !nng->waking;
     if (wake) {
         nng->waking = true;
         nng->starving = false;
+        net_mailbox_post(&nng->box, &nng->wake.letter);
     }
-    pthread_mutex_unlock(&nng->lock);
-    if (wake)
-        net_mailbox_post(&nng->box, &nng->wake);
+    pthread_mutex_unlock(&nng->pipes->lock);
 }
 
-static void send_waiting(struct net_nng *nng)
+static void on_aio(void *arg)
 {
-    struct send_slot *slot;
-    while (!list_empty(&nng->waiting) && (slot = idle_slot(nng))) {
-        struct reply *reply = list_entry(list_pop_front(&nng->waiting), struct reply, node);
-        nng_aio_set_msg(slot->aio, reply->msg);
-        free(reply);
-        nng->last_send_ms = nng->io->now_ms(nng->io);
-        nng_send_aio(nng->sock, slot->aio);
-    }
+    struct slot *slot = arg;
+    if (slot->sends)
+        on_sent(slot);
+    else
+        on_received(slot);
 }
 
-/* The envelope's replies, as one message to where it came from. False: no memory, or closed; the caller repeats. */
-static bool send_reply(struct net_envelopes *envelopes, const void *header, size_t header_len, size_t size,
-                       void (*write)(void *arg, void *body), void *arg)
+static void on_stall_poll(struct io_timer *timer)
+{
+    struct net_nng *nng = list_entry(timer, struct net_nng, stall);
+    int64_t now = nng->io->now_ms(nng->io);
+    pthread_mutex_lock(&nng->pipes->lock);
+    nng->watching_stalls = nng->sending > 0;
+    pthread_mutex_unlock(&nng->pipes->lock);
+    if (!nng->watching_stalls)
+        return;
+    int closed = net_pipes_close_stalled(nng->pipes, now - nng->cfg.stall_ms);
+    if (closed)
+        log_warn("net.stalled", log_int("connections", closed), log_str("reason", "their clients don't read replies"));
+    nng->io->timer_set(nng->io, timer, now + STALL_POLL_MS);
+}
+
+/* The envelope's replies, as one message to where it came from. False: no memory; the caller repeats. */
+static bool send_reply(struct net_envelopes *envelopes, void *from, size_t size, void (*write)(void *arg, void *body), void *arg)
 {
     struct net_nng *nng = list_entry(envelopes, struct net_nng, envelopes);
-    struct reply *reply = calloc(1, sizeof(*reply));
-    if (!reply || nng_msg_alloc(&reply->msg, size) || nng_msg_header_append(reply->msg, header, header_len)) {
-        if (reply && reply->msg)
-            nng_msg_free(reply->msg);
-        free(reply);
+    struct slot *slot = from;
+    nng_msg *msg;
+    if (nng_msg_alloc(&msg, size)) {
+        recycle(nng, slot);
         return false;
     }
-    write(arg, nng_msg_body(reply->msg));
-    list_push_back(&nng->waiting, &reply->node);
-    send_waiting(nng);
+    write(arg, nng_msg_body(msg));
+    nng_aio_set_msg(slot->aio, msg);
+    slot->sends = true;
+    slot->bytes = size;
+    pthread_mutex_lock(&nng->pipes->lock);
+    nng->sending++;
+    nng->sending_bytes += size;
+    if (slot->pipe && slot->pipe->unsent++ == 0)
+        slot->pipe->progress_ms = hb_monotonic_ms();
+    pthread_mutex_unlock(&nng->pipes->lock);
+    if (!nng->watching_stalls) {
+        nng->watching_stalls = true;
+        nng->io->timer_set(nng->io, &nng->stall, nng->io->now_ms(nng->io) + STALL_POLL_MS);
+    }
+    nng_ctx_send(slot->ctx, slot->aio);
     return true;
+}
+
+static void drop_reply(struct net_envelopes *envelopes, void *from)
+{
+    recycle(list_entry(envelopes, struct net_nng, envelopes), from);
 }
 
 static void on_finished(struct net_envelopes *envelopes)
 {
-    unpark(list_entry(envelopes, struct net_nng, envelopes));
+    struct net_nng *nng = list_entry(envelopes, struct net_nng, envelopes);
+    if (nng->receiving < nng->cfg.max_queue)
+        receive(nng);
+}
+
+static void on_gone(struct net_nng *nng, struct net_pipe *pipe)
+{
+    net_source_gone(&pipe->source);
+    net_pipes_release(nng->pipes, pipe);
 }
 
 static void deliver(struct net_mailbox *box, struct net_letter *letter)
 {
     struct net_nng *nng = list_entry(box, struct net_nng, box);
-    if (letter == &nng->wake) {
-        pthread_mutex_lock(&nng->lock);
+    struct net_note *note = list_entry(letter, struct net_note, letter);
+    switch (note->kind) {
+    case NET_RECEIVED:
+        take_message(nng, list_entry(note, struct slot, note));
+        break;
+    case NET_WAKE:
+        pthread_mutex_lock(&nng->pipes->lock);
         nng->waking = false;
-        pthread_mutex_unlock(&nng->lock);
-        send_waiting(nng);
-    } else {
-        take_message(list_entry(letter, struct recv_slot, letter));
+        pthread_mutex_unlock(&nng->pipes->lock);
+        receive(nng);
+        break;
+    case NET_REMOVED:
+        on_gone(nng, list_entry(note, struct net_pipe, removed));
+        break;
     }
 }
 
 /* ---- opening and closing ---- */
 
-/* A thread of nng. Every pipe that passes ADD_PRE gets its REM_POST, also one closed here. */
-static void on_pipe(nng_pipe pipe, nng_pipe_ev event, void *arg)
-{
-    struct pipes *pipes = arg;
-    if (event == NNG_PIPE_EV_REM_POST)
-        atomic_fetch_sub(&pipes->open, 1);
-    else if (atomic_fetch_add(&pipes->open, 1) >= pipes->max) {
-        atomic_fetch_add(&pipes->refused, 1);
-        nng_pipe_close(pipe);
-    }
-}
-
 static void set_defaults(struct net_nng_config *cfg)
 {
-    cfg->max_envelopes = cfg->max_envelopes ? cfg->max_envelopes : 10000;
+    cfg->max_envelopes = cfg->max_envelopes ? cfg->max_envelopes : 32768;
     cfg->max_bytes = cfg->max_bytes ? cfg->max_bytes : (size_t)256 << 20;
     cfg->max_queue = cfg->max_queue ? cfg->max_queue : 16;
     cfg->max_connections = cfg->max_connections ? cfg->max_connections : 4096;
     cfg->reply_max = cfg->reply_max ? cfg->reply_max : HP_ENVELOPE_MAX;
     cfg->default_wait_ms = cfg->default_wait_ms ? cfg->default_wait_ms : 30000;
-}
-
-static int alloc_slots(struct net_nng *nng)
-{
-    nng->recvs = calloc((size_t)nng->cfg.max_queue, sizeof(*nng->recvs));
-    if (!nng->recvs)
-        return NNG_ENOMEM;
-    int rc = 0;
-    for (int i = 0; !rc && i < nng->cfg.max_queue; i++) {
-        nng->recvs[i].nng = nng;
-        rc = nng_aio_alloc(&nng->recvs[i].aio, on_received, &nng->recvs[i]);
-    }
-    for (int i = 0; !rc && i < SEND_SLOTS; i++) {
-        struct send_slot *slot = &nng->sends[i];
-        *slot = (struct send_slot){.nng = nng, .next_idle = nng->idle};
-        rc = nng_aio_alloc(&slot->aio, on_sent, slot);
-        nng->idle = slot;
-    }
-    return rc;
+    cfg->stall_ms = cfg->stall_ms ? cfg->stall_ms : 30000;
 }
 
 /* Only these: nng's HTTP server and its TLS aren't fit to be exposed. */
@@ -299,20 +373,14 @@ static int bind_url(struct net_nng *nng, const char *url)
 
 static int open_socket(struct net_nng *nng, const char *url)
 {
-    nng->pipes = calloc(1, sizeof(*nng->pipes));
-    int rc = nng->pipes ? nng_rep0_open_raw(&nng->sock) : NNG_ENOMEM;
+    nng->pipes = net_pipes_new(nng->cfg.max_connections);
+    int rc = nng->pipes ? nng_rep0_open(&nng->sock) : NNG_ENOMEM;
     if (rc)
         return rc;
     nng->open = true;
-    nng->pipes->sock = nng->sock;
-    nng->pipes->max = nng->cfg.max_connections;
     rc = nng_socket_set_size(nng->sock, NNG_OPT_RECVMAXSZ, (size_t)HP_ENVELOPE_MAX + 4); /* the request's id comes on top */
     if (!rc)
-        rc = nng_socket_set_int(nng->sock, NNG_OPT_SENDBUF, SEND_SLOTS);
-    if (!rc)
-        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_ADD_PRE, on_pipe, nng->pipes);
-    if (!rc)
-        rc = nng_pipe_notify(nng->sock, NNG_PIPE_EV_REM_POST, on_pipe, nng->pipes);
+        rc = net_pipes_watch(nng->pipes, nng->sock, &nng->box);
     return rc ? rc : bind_url(nng, url);
 }
 
@@ -325,9 +393,7 @@ static const char *start(struct net_nng *nng, const char *url)
     int rc = net_mailbox_init(&nng->box, nng->io, deliver);
     if (rc)
         return strerror(-rc);
-    rc = alloc_slots(nng);
-    if (!rc)
-        rc = open_socket(nng, url);
+    rc = open_socket(nng, url);
     return rc ? nng_strerror(rc) : NULL;
 }
 
@@ -343,13 +409,17 @@ struct net_nng *net_nng_listen(struct io *io, const char *url, const struct net_
     nng->cfg = cfg ? *cfg : (struct net_nng_config){0};
     set_defaults(&nng->cfg);
     nng->rearm.fire = on_rearm;
-    list_init(&nng->waiting);
-    pthread_mutex_init(&nng->lock, NULL);
+    nng->stall.fire = on_stall_poll;
+    nng->wake.kind = NET_WAKE;
+    list_init(&nng->slots);
+    net_source_init(&nng->nowhere);
+    nng->nowhere.gone = true;
     nng->box.watch.fd = -1;
     net_envelopes_init(&nng->envelopes, io, nng->cfg.reply_max, nng->cfg.default_wait_ms);
     nng->envelopes.on_call = on_call;
     nng->envelopes.on_call_arg = arg;
     nng->envelopes.send = send_reply;
+    nng->envelopes.drop = drop_reply;
     nng->envelopes.finished = on_finished;
     const char *why = start(nng, url);
     if (why) {
@@ -357,8 +427,7 @@ struct net_nng *net_nng_listen(struct io *io, const char *url, const struct net_
         net_nng_free(nng);
         return NULL;
     }
-    for (int i = 0; i < nng->cfg.max_queue; i++)
-        nng_recv_aio(nng->sock, nng->recvs[i].aio);
+    receive(nng);
     return nng;
 }
 
@@ -369,59 +438,54 @@ const char *net_nng_url(const struct net_nng *nng)
 
 bool net_nng_idle(const struct net_nng *nng)
 {
-    struct net_nng *unlocked = (struct net_nng *)nng; /* only the lock is written */
-    pthread_mutex_lock(&unlocked->lock);
+    pthread_mutex_lock(&nng->pipes->lock);
     int sending = nng->sending;
-    pthread_mutex_unlock(&unlocked->lock);
-    return !sending && list_empty(&nng->waiting) && nng->envelopes.in_flight == 0 &&
-           nng->io->now_ms(nng->io) - nng->last_send_ms >= LINGER_MS;
+    int64_t last = nng->last_sent_ms;
+    pthread_mutex_unlock(&nng->pipes->lock);
+    return !sending && nng->envelopes.in_flight == 0 && nng->io->now_ms(nng->io) - last >= LINGER_MS;
 }
 
 void net_nng_stats(const struct net_nng *nng, struct net_nng_stats *out)
 {
     const struct net_envelopes *e = &nng->envelopes;
+    pthread_mutex_lock(&nng->pipes->lock);
     *out = (struct net_nng_stats){.envelopes = e->n_envelopes,
                                   .calls = e->n_calls,
                                   .undecodable = e->n_undecodable,
                                   .dropped_replies = e->n_dropped,
                                   .in_flight = e->in_flight,
-                                  .bytes = e->bytes,
-                                  .connections = atomic_load(&nng->pipes->open),
-                                  .refused = atomic_load(&nng->pipes->refused)};
-}
-
-static void stop_aio(nng_aio *aio)
-{
-    if (aio)
-        nng_aio_stop(aio);
+                                  .sending = nng->sending,
+                                  .bytes = e->bytes + nng->sending_bytes,
+                                  .connections = nng->pipes->open,
+                                  .refused = nng->pipes->refused};
+    pthread_mutex_unlock(&nng->pipes->lock);
 }
 
 /* From here on no thread of nng touches a slot or posts. */
 static void stop_slots(struct net_nng *nng)
 {
-    for (int i = 0; nng->recvs && i < nng->cfg.max_queue; i++)
-        stop_aio(nng->recvs[i].aio);
-    for (int i = 0; i < SEND_SLOTS; i++)
-        stop_aio(nng->sends[i].aio);
+    for (struct list_node *node = list_first(&nng->slots); node; node = list_next(&nng->slots, node))
+        nng_aio_stop(list_entry(node, struct slot, node)->aio);
+    if (nng->pipes)
+        net_pipes_forget_box(nng->pipes);
 }
 
 static void free_slots(struct net_nng *nng)
 {
-    for (int i = 0; nng->recvs && i < nng->cfg.max_queue; i++) {
-        nng_aio_free(nng->recvs[i].aio);
-        if (nng->recvs[i].msg)
-            nng_msg_free(nng->recvs[i].msg);
+    struct list_node *node;
+    while ((node = list_first(&nng->slots))) {
+        struct slot *slot = list_entry(node, struct slot, node);
+        if (slot->pipe)
+            net_pipes_release(nng->pipes, slot->pipe);
+        free_slot(nng, slot);
     }
-    for (int i = 0; i < SEND_SLOTS; i++)
-        nng_aio_free(nng->sends[i].aio);
-    free(nng->recvs);
 }
 
 static void *close_socket(void *arg)
 {
-    struct pipes *pipes = arg;
+    struct net_pipes *pipes = arg;
     nng_close(pipes->sock);
-    free(pipes);
+    net_pipes_put(pipes);
     return NULL;
 }
 
@@ -430,10 +494,11 @@ static void *close_socket(void *arg)
  * schedule (a known fault, mended in nng 1.8). So a thread of its own calls it, and is left behind if it takes too long: it
  * touches nothing but `pipes`.
  */
-static void close_in_time(struct pipes *pipes)
+static void close_in_time(struct net_pipes *pipes)
 {
     pthread_t thread;
     struct timespec until;
+    pipes->owners++; /* nng's threads don't look at it */
     if (pthread_create(&thread, NULL, close_socket, pipes)) {
         close_socket(pipes);
         return;
@@ -446,26 +511,30 @@ static void close_in_time(struct pipes *pipes)
     }
 }
 
+/* A letter that was not read: that of a pipe holds a reference to it. */
+static void drop_letter(struct net_letter *letter)
+{
+    struct net_note *note = list_entry(letter, struct net_note, letter);
+    if (note->kind == NET_REMOVED) {
+        struct net_pipe *pipe = list_entry(note, struct net_pipe, removed);
+        if (--pipe->refs == 0)
+            free(pipe);
+    }
+}
+
 void net_nng_free(struct net_nng *nng)
 {
     if (!nng)
         return;
     nng->io->timer_cancel(nng->io, &nng->rearm);
+    nng->io->timer_cancel(nng->io, &nng->stall);
     stop_slots(nng);
+    net_envelopes_orphan(&nng->envelopes);
+    if (nng->box.watch.fd >= 0)
+        net_mailbox_release(&nng->box, drop_letter); /* the other letters are parts of the slots, and of `nng` */
+    free_slots(nng);
     if (nng->open)
         close_in_time(nng->pipes);
-    else
-        free(nng->pipes);
-    if (nng->box.watch.fd >= 0)
-        net_mailbox_release(&nng->box, NULL); /* the letters are parts of the slots, and of `nng` */
-    free_slots(nng);
-    struct list_node *node;
-    while ((node = list_pop_front(&nng->waiting))) {
-        struct reply *reply = list_entry(node, struct reply, node);
-        nng_msg_free(reply->msg);
-        free(reply);
-    }
-    net_envelopes_orphan(&nng->envelopes);
-    pthread_mutex_destroy(&nng->lock);
+    net_pipes_put(nng->pipes);
     free(nng);
 }

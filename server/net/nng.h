@@ -1,9 +1,11 @@
 /*
- * nng.h - the nng transport: one raw REP socket that turns envelopes into calls and answers into envelopes.
+ * nng.h - the nng transport: one REP socket that turns envelopes into calls and answers into envelopes.
  *
- * nng's own threads only hand messages over (net/mailbox.h); everything else happens on the loop's thread. A raw socket
- * holds no state a caller, so calls that wait use up nothing but memory, which is bounded: beyond the bounds below the
- * socket isn't read, and TCP pushes back.
+ * nng's own threads only hand messages over (net/mailbox.h); everything else happens on the loop's thread. The socket's
+ * contexts are made as they are needed, so calls that wait use up nothing but memory, which is bounded: beyond the bounds
+ * below the socket isn't read, and TCP pushes back. A reply is never dropped while its connection stands, however many end at
+ * once and however slowly they are read; a client that reads none of them for stall_ms is disconnected. When a connection ends,
+ * each of its calls is told (`gone` in proto/c/call.h).
  *
  * Order at the end of a program: st_close (every item ends, so every call is answered), svc_free, net_nng_free, loop_free.
  */
@@ -18,17 +20,19 @@
 
 /* Zero means the default. */
 struct net_nng_config {
-    int max_envelopes;   /* in flight, received and not yet answered; 0 = 10,000 */
+    int max_envelopes;   /* in flight, received and not yet answered, or their replies not yet sent; 0 = 32,768 */
     size_t max_bytes;    /* of envelopes in flight and replies not yet sent; 0 = 256 MiB */
     int max_queue;       /* messages that nng has handed over and the loop hasn't looked at; 0 = 16 */
     int max_connections; /* more are closed at once; 0 = 4,096 */
     size_t reply_max;    /* bytes of one reply envelope; 0 = HP_ENVELOPE_MAX. Answers beyond it become QUEUE_FULL */
     int default_wait_ms; /* for calls with timeout_ms 0; 0 = 30,000 */
+    int stall_ms;        /* a connection that takes none of its replies for so long is closed; 0 = 30,000 */
 };
 
 struct net_nng_stats {
     long envelopes, calls, undecodable, dropped_replies; /* since it was opened */
     long in_flight;                                      /* envelopes */
+    long sending;                                        /* replies that have not left */
     size_t bytes;
     int connections; /* open now */
     long refused;    /* connections closed at once since it was opened: there were max_connections */

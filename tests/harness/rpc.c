@@ -217,6 +217,54 @@ void t_raw_send(int fd, uint64_t announced, const void *bytes, size_t len)
     send_all(fd, bytes, len);
 }
 
+void t_raw_request(int fd, uint32_t id, const void *bytes, size_t len)
+{
+    unsigned char *message = malloc(12 + len);
+    uint64_t length = htobe64(len + 4);
+    assert_non_null(message);
+    id = htobe32(id | 0x80000000);
+    memcpy(message, &length, 8);
+    memcpy(message + 8, &id, 4);
+    if (len)
+        memcpy(message + 12, bytes, len);
+    send_all(fd, message, 12 + len);
+    free(message);
+}
+
+/* False: it is over before all of it came. */
+static bool receive_all(int fd, int64_t until, void *bytes, size_t len)
+{
+    for (char *at = bytes; len;) {
+        struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
+        int64_t left = until - t_now_ms();
+        if (poll(&poll_fd, 1, left > 0 ? (int)left : 0) <= 0)
+            return false;
+        ssize_t n = recv(fd, at, len, 0);
+        if (n <= 0)
+            return false;
+        at += n;
+        len -= (size_t)n;
+    }
+    return true;
+}
+
+uint8_t *t_raw_reply(int fd, int ms, uint32_t *id, size_t *len)
+{
+    int64_t until = t_now_ms() + ms;
+    uint64_t length;
+    uint32_t header;
+    if (!receive_all(fd, until, &length, sizeof(length)) || !receive_all(fd, until, &header, sizeof(header)))
+        return NULL;
+    *len = be64toh(length) - sizeof(header);
+    *id = be32toh(header) & 0x7fffffff;
+    uint8_t *bytes = malloc(*len + 1);
+    assert_non_null(bytes);
+    if (receive_all(fd, until, bytes, *len))
+        return bytes;
+    free(bytes);
+    return NULL;
+}
+
 bool t_raw_closed(int fd, int ms)
 {
     int64_t until = t_now_ms() + ms;

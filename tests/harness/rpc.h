@@ -53,6 +53,10 @@ Holdfast__V1__ReplyEnvelope *t_rpc_replies(struct t_rpc *rpc, const uint8_t *byt
 int t_raw_open(const char *url);
 /* A message that says it has `announced` bytes, of which `len` are sent. */
 void t_raw_send(int fd, uint64_t announced, const void *bytes, size_t len);
+/* A request of this id (31 bits), whole: many may be on their way at once. */
+void t_raw_request(int fd, uint32_t id, const void *bytes, size_t len);
+/* The next reply, its id, and its bytes, to be freed; NULL: none came within `ms`, or the connection was closed. */
+uint8_t *t_raw_reply(int fd, int ms, uint32_t *id, size_t *len);
 /* The other side has closed the connection before `ms` have passed. What it sends is thrown away. */
 bool t_raw_closed(int fd, int ms);
 

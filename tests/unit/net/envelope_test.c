@@ -14,13 +14,15 @@ enum { MAX_CALLS = 16 };
 
 struct fixture {
     struct io io;
+    struct net_source source;
     struct net_envelopes envelopes; /* its callbacks find the fixture by it */
     struct hp_call *calls[MAX_CALLS];
     size_t n_calls;
     bool answer_at_once;
     uint8_t *reply; /* the last one */
     size_t reply_len;
-    int n_replies, n_finished;
+    int n_replies, n_drops, n_finished, n_gone;
+    struct hp_call *also; /* answered when a call learns that it has gone */
 };
 
 static int64_t now_ms(struct io *io)
@@ -45,18 +47,24 @@ static void on_call(void *arg, struct hp_call *call)
         f->calls[f->n_calls++] = call;
 }
 
-static bool on_send(struct net_envelopes *envelopes, const void *header, size_t header_len, size_t size,
-                    void (*write)(void *arg, void *body), void *arg)
+static bool on_send(struct net_envelopes *envelopes, void *from, size_t size, void (*write)(void *arg, void *body), void *arg)
 {
     struct fixture *f = list_entry(envelopes, struct fixture, envelopes);
-    assert_int_equal(header_len, 4);
-    assert_memory_equal(header, "head", 4);
+    assert_ptr_equal(from, &f->io);
+    assert_false(f->source.gone);
     free(f->reply);
     f->reply = malloc(size + 1);
     f->reply_len = size;
     write(arg, f->reply);
     f->n_replies++;
     return true;
+}
+
+static void on_drop(struct net_envelopes *envelopes, void *from)
+{
+    struct fixture *f = list_entry(envelopes, struct fixture, envelopes);
+    assert_ptr_equal(from, &f->io);
+    f->n_drops++;
 }
 
 static void on_finished(struct net_envelopes *envelopes)
@@ -79,6 +87,8 @@ static int setup(void **state)
     f->envelopes.on_call = on_call;
     f->envelopes.on_call_arg = f;
     f->envelopes.send = on_send;
+    f->envelopes.drop = on_drop;
+    net_source_init(&f->source);
     f->envelopes.finished = on_finished;
     hp_malloc_hook = failing_malloc;
     *state = f;
@@ -94,7 +104,7 @@ static int teardown(void **state)
     return 0;
 }
 
-static void take(struct fixture *f, size_t n, size_t payload)
+static void take_from(struct fixture *f, struct net_source *source, size_t n, size_t payload)
 {
     Holdfast__V1__CallEnvelope envelope = HOLDFAST__V1__CALL_ENVELOPE__INIT;
     Holdfast__V1__Call calls[MAX_CALLS], *pointers[MAX_CALLS];
@@ -111,9 +121,14 @@ static void take(struct fixture *f, size_t n, size_t payload)
     size_t len = holdfast__v1__call_envelope__get_packed_size(&envelope);
     uint8_t *bytes = malloc(len + 1);
     holdfast__v1__call_envelope__pack(&envelope, bytes);
-    net_envelopes_take(&f->envelopes, "head", 4, bytes, len, 990);
+    net_envelopes_take(&f->envelopes, source, &f->io, bytes, len, 990);
     free(bytes);
     free(zeros);
+}
+
+static void take(struct fixture *f, size_t n, size_t payload)
+{
+    take_from(f, &f->source, n, payload);
 }
 
 static void assert_nothing_left(const struct fixture *f)
@@ -121,6 +136,7 @@ static void assert_nothing_left(const struct fixture *f)
     assert_int_equal(f->envelopes.in_flight, 0);
     assert_int_equal(f->envelopes.bytes, 0);
     assert_true(list_empty(&f->envelopes.list));
+    assert_true(list_empty(&f->source.envelopes) && list_empty(&f->source.told));
 }
 
 static void replies_keep_the_order_of_the_calls(void **state)
@@ -173,12 +189,78 @@ static void orphans_are_answered_to_nobody(void **state)
     assert_int_equal(f->n_finished, 0);
 }
 
-static void a_header_too_long_is_dropped(void **state)
+/* ---- callers that are gone ---- */
+
+static void on_gone(struct hp_call *call)
+{
+    struct fixture *f = call->service;
+    f->n_gone++;
+    if (f->also && f->also != call) {
+        struct hp_call *also = f->also;
+        f->also = NULL;
+        answer(also);
+    }
+    answer(call);
+}
+
+static void care(struct fixture *f, size_t i)
+{
+    f->calls[i]->gone = on_gone;
+    f->calls[i]->service = f;
+}
+
+static void each_call_of_a_source_that_is_gone_learns_of_it(void **state)
 {
     struct fixture *f = *state;
-    char header[200] = "";
-    net_envelopes_take(&f->envelopes, header, sizeof(header), "", 0, 0);
-    assert_int_equal(f->envelopes.n_dropped, 1);
+    struct net_source other;
+    net_source_init(&other);
+    take(f, 3, 10);
+    take(f, 2, 10);
+    take_from(f, &other, 1, 10);
+    for (size_t i = 0; i < 6; i++)
+        care(f, i);
+    f->calls[4]->gone = NULL; /* doesn't care */
+    answer(f->calls[1]);
+    net_source_gone(&f->source);
+    assert_int_equal(f->n_gone, 3); /* not the one that was answered, and not that of the other source */
+    assert_int_equal(f->n_drops, 1);
+    assert_int_equal(f->envelopes.in_flight, 2);
+    answer(f->calls[4]);
+    assert_int_equal(f->n_drops, 2);
+    assert_int_equal(f->n_replies, 0);
+    assert_int_equal(f->envelopes.n_dropped, 0); /* nobody misses them */
+    f->source.gone = false;                      /* for on_send */
+    answer(f->calls[5]);
+    assert_int_equal(f->n_replies, 1);
+    assert_nothing_left(f);
+}
+
+static void learning_of_it_may_end_other_envelopes(void **state)
+{
+    struct fixture *f = *state;
+    for (size_t i = 0; i < 4; i++) {
+        take(f, 1, 10);
+        care(f, i);
+    }
+    f->also = f->calls[1]; /* the very next one */
+    net_source_gone(&f->source);
+    assert_int_equal(f->n_gone, 3);
+    assert_int_equal(f->n_drops, 4);
+    assert_nothing_left(f);
+}
+
+static void what_comes_from_a_source_that_is_gone_is_done_all_the_same(void **state)
+{
+    struct fixture *f = *state;
+    net_source_gone(&f->source);
+    take(f, 2, 10);
+    assert_int_equal(f->n_calls, 2);
+    answer(f->calls[0]);
+    answer(f->calls[1]);
+    f->answer_at_once = true;
+    take(f, 2, 10);
+    assert_int_equal(f->n_drops, 2);
+    assert_int_equal(f->n_replies, 0);
     assert_nothing_left(f);
 }
 
@@ -194,6 +276,7 @@ static void without_memory_nothing_leaks(void **state)
         assert_nothing_left(f);
         replies = f->n_replies;
         assert_int_equal(f->n_replies + f->envelopes.n_dropped, i);
+        assert_int_equal(f->n_replies + f->n_drops, i); /* each goes back to where it came from */
         assert_int_equal(f->envelopes.n_envelopes, i);
     }
     assert_true(replies > 0);
@@ -203,8 +286,10 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        T(replies_keep_the_order_of_the_calls), T(bytes_grow_with_what_is_held), T(orphans_are_answered_to_nobody),
-        T(a_header_too_long_is_dropped),        T(without_memory_nothing_leaks),
+        T(replies_keep_the_order_of_the_calls),    T(bytes_grow_with_what_is_held),
+        T(orphans_are_answered_to_nobody),         T(each_call_of_a_source_that_is_gone_learns_of_it),
+        T(learning_of_it_may_end_other_envelopes), T(what_comes_from_a_source_that_is_gone_is_done_all_the_same),
+        T(without_memory_nothing_leaks),
     };
     return cmocka_run_group_tests(tests, NULL, t_teardown);
 }
