@@ -1,16 +1,18 @@
-/* acquire.c - leases that begin: hf_acquire, hf_adopt; and hf_renew_now. */
+/* acquire.c - hf_acquire and hf_acquire_cancel; see acquire.h for the asking, rule.h for how long a grant is believed in. */
+#include "client/lib/acquire.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "client/lib/client.h"
-
-enum { POLL_MIN_MS = 50, POLL_MAX_MS = 500 };
+/* Pauses between askings; and what is left of a wait when asking again isn't worth it. */
+enum { POLL_MIN_MS = 50, POLL_MAX_MS = 500, WAIT_OVER_MS = 20 };
 
 struct acquiring {
     struct hf_client *client;
     const hf_acquire_options *options;
     Holdfast__V1__AcquireRequest request;
+    struct hfi_wait wait;
     struct hf_lease *lease; /* made beforehand, so that a grant cannot fail for want of memory */
     char id[HFI_ID_SIZE];
 };
@@ -49,12 +51,8 @@ static char *mutable(const char *text)
     return (char *)(uintptr_t)text; /* protobuf-c's messages are not const; packing only reads them */
 }
 
-static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted, const struct hfi_call *call, hf_error *error)
+static hf_result take_tokens(struct hf_lease *lease, const Holdfast__V1__Granted *granted, hf_error *error)
 {
-    struct hf_lease *lease = a->lease;
-    struct hf_client *client = a->client;
-    bool held;
-
     if (granted->n_grants != lease->n_items)
         return hfi_error_set(error, HF_FAILED, "INTERNAL", "the server granted %zu resources of %zu", granted->n_grants,
                              lease->n_items);
@@ -64,18 +62,44 @@ static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted
                                  lease->items[i].resource);
         lease->items[i].token = granted->grants[i]->token;
     }
+    return HF_OK;
+}
+
+/* A repeat was granted of which, counted from the first try, little or nothing is left to us, though more may be at the server: a
+ * renewal tells. Nobody has believed in the lease yet, so that nothing is revived by it. */
+static void confirm(struct hf_lease *lease)
+{
+    const int64_t ttl = lease->rule.ttl_ms, timeout = lease->client->timeout_ms;
+    const hf_result result = hfi_renew_by_call(lease, ttl < timeout ? ttl : timeout, true, NULL);
+
+    (void)result; /* not confirmed: what was believed before stands */
+}
+
+static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted, const struct hfi_call *call, hf_error *error)
+{
+    struct hf_lease *lease = a->lease;
+    struct hf_client *client = a->client;
+    const int64_t ttl = a->request.ttl_ms;
+    hf_result result = take_tokens(lease, granted, error);
+    bool held;
+
+    if (result != HF_OK)
+        return result;
     lease->on_loss = a->options->on_loss;
     lease->on_loss_arg = a->options->on_loss_arg;
     lease->no_renewal = a->options->no_renewal;
-    lease->renew_at_ms = call->first_sent_ms + hfi_renew_interval_ms(a->request.ttl_ms);
+    (void)hfi_rule_grant(&lease->rule, ttl, call->first_sent_ms, granted->waited_ms, granted->ttl_ms, hfi_now(client));
+    if (call->tries > 1 && lease->rule.deadline_ms - hfi_now(client) < ttl / 2)
+        confirm(lease);
     pthread_mutex_lock(&client->mutex);
-    held =
-        hfi_rule_grant(&lease->rule, a->request.ttl_ms, call->first_sent_ms, granted->waited_ms, granted->ttl_ms, hfi_now(client));
+    /* A third of the TTL after the grant, as far as we may count on that. */
+    lease->renew_at_ms = lease->rule.deadline_ms + hfi_margin_ms(ttl) - ttl + hfi_renew_interval_ms(ttl);
+    held = hfi_rule_held(&lease->rule, hfi_now(client));
     if (held)
         hfi_lease_add(lease);
     pthread_mutex_unlock(&client->mutex);
     if (!held)
-        return hfi_error_lost(error, HFI_LOSS_DEADLINE, lease->items[0].resource);
+        return hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
     return hfi_error_set(error, HF_OK, "", "%s", "");
 }
 
@@ -101,68 +125,126 @@ static void tell_held(const Holdfast__V1__Held *from, hf_held *held, hf_error *e
                       (long long)from->token, (long long)from->remaining_ms);
 }
 
-/* Waits before asking again: not longer than the lease in the way has left, nor than the caller wants. */
-static void pause_before_asking(struct hf_client *client, int64_t remaining_ms, int64_t until_ms)
+void hfi_acquire_set_left(struct hfi_wait *wait, int64_t left_ms)
 {
-    struct hfi_clock *clock = client->ports.clock;
+    ((Holdfast__V1__AcquireRequest *)wait->arg)->wait_ms = left_ms;
+}
+
+/* Waits before asking again: not longer than the lease in the way has left, nor than the caller wants. False: given up. */
+static bool pause_before_asking(struct hf_client *client, struct hfi_wait *wait, int64_t remaining_ms)
+{
     const int64_t now = hfi_now(client);
     int64_t ms =
         POLL_MIN_MS + hfi_jitter(0, POLL_MAX_MS - POLL_MIN_MS, POLL_MAX_MS, client->ports.random->next(client->ports.random));
-    pthread_cond_t cond;
 
     if (remaining_ms > 0 && remaining_ms + 1 < ms)
         ms = remaining_ms + 1;
-    if (now + ms < until_ms)
-        until_ms = now + ms;
-    if (hfi_cond_init(&cond))
-        return;
-    pthread_mutex_lock(&client->mutex);
-    while (hfi_now(client) < until_ms && !client->closing)
-        clock->wait(clock, &cond, &client->mutex, until_ms);
-    pthread_mutex_unlock(&client->mutex);
-    pthread_cond_destroy(&cond);
+    return hfi_wait_pause(client, wait, now + ms < wait->end_ms ? now + ms : wait->end_ms);
 }
 
-/* Asks until it is granted, ends otherwise, or the caller's patience is over. */
-static hf_result ask(struct acquiring *a, hf_held *held, hf_error *error)
+hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, struct hfi_wait *wait, struct hfi_call *call)
 {
-    const int64_t until = hfi_now(a->client) + a->options->wait_ms;
-    bool renamed = false;
-
+    if (wait)
+        wait->here = request->n_resources > 1;
     for (;;) {
-        struct hfi_call call = {.method = HFI_ACQUIRE,
-                                .request = &a->request.base,
-                                .response_type = &holdfast__v1__acquire_response__descriptor,
-                                .retry = HFI_RETRY_HARMLESS};
-        hf_result result = hfi_call(a->client, &call);
-        const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)call.response;
-        int64_t remaining = 0;
+        const Holdfast__V1__AcquireResponse *response;
+        hf_result result;
 
-        if (result != HF_OK) {
-            hfi_error_from_call(error, result, &call);
-        } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED) {
-            result = grant(a, response->granted, &call, error);
-        } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD) {
-            result = HF_HELD;
-            remaining = response->held->remaining_ms;
-            tell_held(response->held, held, error);
-        } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED) {
-            result = hfi_error_set(error, HF_LOST, "ENDED", "the lease granted for this request (token %lld) is over",
-                                   (long long)response->ended->token);
-        } else {
-            result = hfi_error_set(error, HF_FAILED, "INTERNAL", "the server's answer has no known outcome");
-        }
-        hfi_call_release(&call);
-        /* Our own grant whose answer was lost until it ended: under a new id it is a new acquire, which is what was asked for. */
-        if (result == HF_LOST && error && strcmp(error->reason, "ENDED") == 0 && !a->options->request_id && !renamed) {
-            renamed = true;
-            hfi_new_id(a->client, a->id);
+        *call = (struct hfi_call){.method = HFI_ACQUIRE,
+                                  .request = &request->base,
+                                  .response_type = &holdfast__v1__acquire_response__descriptor,
+                                  .retry = HFI_RETRY_HARMLESS,
+                                  .wait = wait};
+        result = hfi_call(client, call);
+        if (result == HF_UNSUPPORTED && call->status.reason == HP_R_NOT_YET && wait && !wait->here) {
+            wait->here = true;
+            hfi_call_release(call);
             continue;
         }
-        if (result != HF_HELD || hfi_now(a->client) >= until)
+        if (result != HF_OK || !wait)
             return result;
-        pause_before_asking(a->client, remaining, until);
+        response = (const Holdfast__V1__AcquireResponse *)call->response;
+        if (response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD ||
+            hfi_wait_left(wait, hfi_now(client)) <= (wait->here ? 0 : WAIT_OVER_MS) ||
+            !pause_before_asking(client, wait, response->held->remaining_ms))
+            return HF_OK;
+        hfi_call_release(call);
     }
+}
+
+static hf_result tell_cancelled(const struct acquiring *a, hf_error *error)
+{
+    return hfi_error_set(error, HF_HELD, "CANCELLED", "the wait for %s was cancelled", a->request.resources[0]);
+}
+
+/* Asks, and says what came of it. */
+static hf_result ask(struct acquiring *a, struct hfi_wait *wait, hf_held *held, hf_error *error)
+{
+    struct hfi_call call;
+    hf_result result = hfi_acquire(a->client, &a->request, wait, &call);
+    const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)call.response;
+
+    if (result == HF_HELD) {
+        result = tell_cancelled(a, error);
+    } else if (result != HF_OK) {
+        hfi_error_from_call(error, result, &call);
+    } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED) {
+        result = grant(a, response->granted, &call, error);
+    } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD) {
+        result = HF_HELD;
+        tell_held(response->held, held, error);
+        if (wait && hfi_wait_is_given_up(a->client, wait))
+            tell_cancelled(a, error);
+    } else if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED) {
+        result = hfi_error_set(error, HF_LOST, "ENDED", "the lease granted for this request (token %lld) is over",
+                               (long long)response->ended->token);
+    } else {
+        result = hfi_error_set(error, HF_FAILED, "INTERNAL", "the server's answer has no known outcome");
+    }
+    hfi_call_release(&call);
+    return result;
+}
+
+/* Our own grant whose answer was lost until it ended: under a new id it is a new acquire, which is what was asked for. */
+static hf_result ask_anew_if_ended(struct acquiring *a, struct hfi_wait *wait, hf_held *held, hf_error *error)
+{
+    hf_result result = ask(a, wait, held, error);
+
+    if (result != HF_LOST || strcmp(error->reason, "ENDED") != 0 || a->options->request_id)
+        return result;
+    pthread_mutex_lock(&a->client->mutex); /* the wait is found by it */
+    hfi_new_id(a->client, a->id);
+    pthread_mutex_unlock(&a->client->mutex);
+    return ask(a, wait, held, error);
+}
+
+/* A grant that nobody will have: the client is being freed. */
+static hf_result give_back(struct acquiring *a, hf_error *error)
+{
+    (void)hf_release(a->lease, NULL);
+    hf_lease_free(a->lease);
+    a->lease = NULL;
+    return tell_cancelled(a, error);
+}
+
+static hf_result wait_and_ask(struct acquiring *a, hf_held *held, hf_error *error)
+{
+    struct hf_client *client = a->client;
+    hf_result result;
+    bool ending;
+
+    a->wait = (struct hfi_wait){
+        .request_id = a->request.request_id, .wait_ms = a->options->wait_ms, .set_left = hfi_acquire_set_left, .arg = &a->request};
+    if (hfi_wait_begin(client, &a->wait))
+        return hfi_error_no_memory(error);
+    result = ask_anew_if_ended(a, &a->wait, held, error);
+    pthread_mutex_lock(&client->mutex);
+    ending = client->ending;
+    pthread_mutex_unlock(&client->mutex);
+    if (result == HF_OK && ending)
+        result = give_back(a, error);
+    hfi_wait_end(client, &a->wait);
+    return result;
 }
 
 static bool add_labels(struct acquiring *a, Holdfast__V1__AcquireRequest__LabelsEntry **entries)
@@ -218,8 +300,10 @@ hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_le
     a.lease = hfi_lease_new(client, n, resources, NULL);
     if (!add_labels(&a, &entries) || !a.lease)
         result = hfi_error_no_memory(error);
+    else if (options->wait_ms > 0)
+        result = wait_and_ask(&a, held, error);
     else
-        result = ask(&a, held, error);
+        result = ask_anew_if_ended(&a, NULL, held, error);
     if (result == HF_OK)
         *lease = a.lease;
     else
@@ -229,101 +313,18 @@ hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_le
     return result;
 }
 
-/* Renews by a call of its own. On HF_OK the rule has been moved on. The lease need not be the client's yet. */
-static hf_result renew_by_call(struct hf_lease *lease, int64_t timeout_ms, bool fresh, hf_error *error)
+hf_result hf_acquire_cancel(hf_client *client, const char *request_id, hf_error *error)
 {
-    struct hf_client *client = lease->client;
-    Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
-    Holdfast__V1__LeaseItem items[HF_RESOURCES_MAX];
-    Holdfast__V1__LeaseItem *pointers[HF_RESOURCES_MAX];
-    struct hfi_call call = {.method = HFI_RENEW,
-                            .request = &request.base,
-                            .response_type = &holdfast__v1__renew_response__descriptor,
-                            .timeout_ms = timeout_ms,
-                            .retry = HFI_RETRY_HARMLESS};
-    const Holdfast__V1__RenewResponse *response;
-    hf_result result;
-
-    for (size_t i = 0; i < lease->n_items; i++) {
-        holdfast__v1__lease_item__init(&items[i]);
-        items[i].resource = lease->items[i].resource;
-        items[i].token = lease->items[i].token;
-        pointers[i] = &items[i];
-    }
-    request.namespace_ = client->name_space;
-    request.ttl_ms = lease->rule.ttl_ms;
-    request.n_items = lease->n_items;
-    request.items = pointers;
-    result = hfi_call(client, &call);
-    response = (const Holdfast__V1__RenewResponse *)call.response;
-    if (result != HF_OK) {
-        /* Whether a renewal got through makes no difference to what the caller may believe. */
-        hfi_error_from_call(error, result == HF_UNKNOWN ? HF_UNAVAILABLE : result, &call);
-        result = result == HF_UNKNOWN ? HF_UNAVAILABLE : result;
-        goto out;
-    }
-    pthread_mutex_lock(&client->mutex);
-    if (fresh) /* nothing was known of its deadline until this answer */
-        lease->rule.deadline_ms = HFI_NEVER;
-    if (response->n_items != lease->n_items || !hfi_renew_absorb(lease, response->items, call.sent_ms))
-        result = hfi_error_set(error, HF_UNAVAILABLE, "BUSY", "the lease of %s could not be renewed now", lease->items[0].resource);
-    else if (fresh && !lease->rule.lost)
-        (void)hfi_rule_grant(&lease->rule, lease->rule.ttl_ms, call.sent_ms, 0, response->items[0]->renewed->ttl_ms,
-                             hfi_now(client));
-    if (result == HF_OK && lease->rule.lost)
-        result = hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
-    else if (result == HF_OK)
-        hfi_error_set(error, HF_OK, "", "%s", "");
-    pthread_mutex_unlock(&client->mutex);
-out:
-    hfi_call_release(&call);
-    return result;
-}
-
-hf_result hf_renew_now(hf_lease *lease, hf_error *error)
-{
-    struct hf_client *client = lease->client;
-    const char *lost;
-    int64_t left;
+    size_t n;
 
     if (!hfi_same_process(client))
         return hfi_error_misuse(error);
+    if (!request_id)
+        return bad(error, "request_id", "missing");
     pthread_mutex_lock(&client->mutex);
-    (void)hfi_lease_held(lease);
-    lost = lease->rule.lost;
-    left = lease->rule.deadline_ms - hfi_now(client);
+    n = hfi_wait_give_up(client, request_id);
     pthread_mutex_unlock(&client->mutex);
-    if (lost)
-        return hfi_error_lost(error, lost, lease->items[0].resource);
-    return renew_by_call(lease, left < client->timeout_ms ? (left > 0 ? left : 1) : client->timeout_ms, false, error);
-}
-
-hf_result hf_adopt(hf_client *client, const hf_adopt_options *options, hf_lease **out, hf_error *error)
-{
-    struct hf_lease *lease;
-    hf_result result;
-
-    if (!hfi_same_process(client))
-        return hfi_error_misuse(error);
-    if (!options || !options->resource)
-        return bad(error, "resource", "missing");
-    lease = hfi_lease_new(client, 1, &options->resource, &options->token);
-    if (!lease)
-        return hfi_error_no_memory(error);
-    lease->rule.ttl_ms = options->ttl_ms ? options->ttl_ms : HF_DEFAULT_TTL_MS;
-    lease->write_seq = options->last_write_seq;
-    lease->on_loss = options->on_loss;
-    lease->on_loss_arg = options->on_loss_arg;
-    lease->no_renewal = options->no_renewal;
-    result = renew_by_call(lease, 0, true, error);
-    if (result != HF_OK) {
-        hfi_lease_delete(lease);
-        return result;
-    }
-    pthread_mutex_lock(&client->mutex);
-    lease->renew_at_ms = hfi_now(client) + hfi_renew_interval_ms(lease->rule.ttl_ms);
-    hfi_lease_add(lease);
-    pthread_mutex_unlock(&client->mutex);
-    *out = lease;
-    return HF_OK;
+    if (n == 0)
+        return hfi_error_set(error, HF_NOT_FOUND, "NOT_WAITING", "no hf_acquire of this client waits as %s", request_id);
+    return hfi_error_set(error, HF_OK, "", "%s", "");
 }

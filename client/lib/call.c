@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "client/lib/client.h"
+#include "client/lib/wait.h"
 #include "proto/c/wire.h"
 
 enum { TRY_MAX_MS = 5000, TRY_MIN_MS = 200 };
@@ -16,11 +17,11 @@ enum { TRY_MAX_MS = 5000, TRY_MIN_MS = 200 };
 struct running {
     struct hf_client *client;
     struct hfi_call *call;
-    pthread_cond_t cond;
+    pthread_cond_t own_cond, *cond;
     void *payload;
     size_t payload_len;
-    int64_t timeout_ms, deadline_ms;
-    int64_t unreachable_since_ms; /* 0: the last try reached a server */
+    int64_t timeout_ms, deadline_ms; /* the deadline is that of the wait too */
+    int64_t unreachable_since_ms;    /* 0: the last try reached a server */
     unsigned retries;
     void *reply;
     size_t reply_len;
@@ -32,7 +33,7 @@ static void try_done(struct hfi_try *self)
 {
     struct running *run = self->arg;
 
-    pthread_cond_signal(&run->cond);
+    pthread_cond_broadcast(run->cond);
 }
 
 static bool try_may_send(struct hfi_try *self)
@@ -42,13 +43,25 @@ static bool try_may_send(struct hfi_try *self)
     return run->call->may_send(run->call);
 }
 
-/* A try that may be repeated gives up early enough for a repeat, perhaps at another server. */
+static bool given_up(const struct running *run)
+{
+    return run->call->wait && run->call->wait->given_up;
+}
+
+/* How long the server may wait before it answers. */
+static int64_t wait_ms(const struct running *run, int64_t now)
+{
+    return run->call->wait && !run->call->wait->here ? hfi_wait_left(run->call->wait, now) : 0;
+}
+
+/* The patience for an answer, beside the wait. A try that may be repeated gives up early enough for a repeat, perhaps at another
+ * server. (That a server is dead is usually found out long before: hfi_mux_watch.) */
 static int64_t try_ms(const struct running *run, int64_t now)
 {
-    const int64_t left = run->deadline_ms - now;
+    const int64_t left = run->deadline_ms - now - wait_ms(run, now);
     int64_t ms = run->timeout_ms / 3;
 
-    if (run->call->retry < HFI_RETRY_HARMLESS || run->call->alone)
+    if (run->call->retry < HFI_RETRY_HARMLESS)
         return left;
     if (ms > TRY_MAX_MS)
         ms = TRY_MAX_MS;
@@ -57,42 +70,69 @@ static int64_t try_ms(const struct running *run, int64_t now)
     return ms < left ? ms : left;
 }
 
-/* Sends once and waits. Lock held, released while waiting. */
-static void send_once(struct running *run, struct hfi_try *self)
+static void make_try(struct running *run, struct hfi_try *self, int64_t now)
 {
-    struct hf_client *client = run->client;
-    struct hfi_mux *mux = &client->mux;
-    const int64_t start = hfi_now(client);
-    const int64_t until = start + try_ms(run, start);
+    const int64_t wait = wait_ms(run, now);
 
     memset(self, 0, sizeof(*self));
     self->method = run->call->method;
     self->payload = run->payload;
     self->payload_len = run->payload_len;
-    self->timeout_ms = until - start;
+    self->timeout_ms = wait + try_ms(run, now);
     self->reply_max = run->call->reply_max;
-    self->alone = run->call->alone;
+    self->alone = wait > 0;
+    self->quiet_ms = wait > 0 ? HFI_QUIET_WAIT_MS : 0;
+    self->repeatable = run->call->retry >= HFI_RETRY_HARMLESS;
     self->done = try_done;
     self->may_send = run->call->may_send ? try_may_send : NULL;
     self->arg = run;
-    hfi_mux_submit(mux, self);
-    while (self->state != HFI_TRY_DONE && hfi_now(client) < until) {
-        int64_t at = until;
-        if (self->state == HFI_TRY_QUEUED) {
-            const int64_t flush_at = hfi_mux_flush_at(mux);
-            if (flush_at <= hfi_now(client)) {
-                hfi_mux_flush(mux);
-                continue;
-            }
-            at = flush_at < until ? flush_at : until;
-        }
-        client->ports.clock->wait(client->ports.clock, &run->cond, &client->mutex, at);
+}
+
+/* Sees to what the try needs, and returns when to come again. The lock may have been away. */
+static int64_t tend(struct running *run, struct hfi_try *self)
+{
+    struct hf_client *client = run->client;
+    int64_t at, remind_at;
+
+    if (self->state == HFI_TRY_QUEUED) {
+        at = hfi_mux_flush_at(&client->mux);
+        if (at > hfi_now(client))
+            return at;
+        hfi_mux_flush(&client->mux);
+        return 0;
     }
-    if (self->state != HFI_TRY_DONE) {
-        if (self->state == HFI_TRY_FLYING)
-            hfi_mux_suspect(mux, self->endpoint);
-        hfi_mux_cancel(mux, self);
+    at = hfi_mux_watch(&client->mux, self);
+    if (!self->alone || self->state == HFI_TRY_DONE)
+        return at;
+    remind_at = hfi_wait_remind(client, run->call->wait, run->call->request, self);
+    return remind_at < at ? remind_at : at;
+}
+
+/* Sends once and waits. Lock held, released while waiting. */
+static void send_once(struct running *run, struct hfi_try *self)
+{
+    struct hf_client *client = run->client;
+    const int64_t start = hfi_now(client);
+    int64_t until;
+
+    make_try(run, self, start);
+    until = start + self->timeout_ms;
+    if (self->alone)
+        hfi_wait_remind_begin(client, run->call->wait);
+    hfi_mux_submit(&client->mux, self);
+    while (self->state != HFI_TRY_DONE && hfi_now(client) < until && !given_up(run)) {
+        const int64_t at = tend(run, self);
+        if (self->state != HFI_TRY_DONE && !given_up(run))
+            client->ports.clock->wait(client->ports.clock, run->cond, &client->mutex, at < until ? at : until);
     }
+    if (self->alone)
+        hfi_wait_remind_end(client, run->call->wait);
+    if (self->state == HFI_TRY_FLYING && given_up(run))
+        hfi_wait_withdraw(client, run->call->wait, self);
+    else if (self->state == HFI_TRY_FLYING)
+        hfi_mux_failed(&client->mux, self->endpoint);
+    if (self->state != HFI_TRY_DONE)
+        hfi_mux_cancel(&client->mux, self);
 }
 
 static const char *where(const struct running *run)
@@ -174,9 +214,9 @@ static enum verdict judge(struct running *run, struct hfi_try *self, int64_t sta
     const int64_t now = hfi_now(run->client);
 
     if (self->fate != HFI_NOT_SENT) {
-        call->tries++;
+        call->tries += run->call->wait && run->call->wait->reminded ? 2 : 1;
         call->sent_ms = self->sent_ms;
-        if (!call->first_sent_ms)
+        if (!call->ambiguous)
             call->first_sent_ms = self->sent_ms;
     }
     if (self->fate == HFI_ANSWERED)
@@ -202,6 +242,41 @@ static enum verdict judge(struct running *run, struct hfi_try *self, int64_t sta
     return VERDICT_DONE;
 }
 
+static bool pack(struct running *run)
+{
+    const ProtobufCMessage *request = run->call->request;
+
+    free(run->payload);
+    run->payload = NULL;
+    run->payload_len = protobuf_c_message_get_packed_size(request);
+    if (run->payload_len > HP_REQUEST_MAX)
+        return true; /* refused by the caller of pack() */
+    run->payload = malloc(run->payload_len ? run->payload_len : 1);
+    if (!run->payload)
+        return false;
+    protobuf_c_message_pack(request, run->payload);
+    return true;
+}
+
+/* Each try asks for what is left of the wait. */
+static bool pack_wait(struct running *run)
+{
+    struct hfi_wait *wait = run->call->wait;
+
+    if (!wait)
+        return true;
+    wait->set_left(wait, wait_ms(run, hfi_now(run->client)));
+    return pack(run);
+}
+
+static hf_result end_given_up(struct running *run)
+{
+    if (run->call->ambiguous && !run->call->wait->withdrawn)
+        return give_up(run);
+    hp_status_set(&run->call->status, HP_R_UNSPECIFIED, "the wait was given up");
+    return HF_HELD;
+}
+
 /* The tries. Lock held. */
 static hf_result run_tries(struct running *run)
 {
@@ -217,6 +292,10 @@ static hf_result run_tries(struct running *run)
 
         if (client->closing)
             return HF_MISUSE;
+        if (given_up(run))
+            return end_given_up(run);
+        if (!pack_wait(run))
+            return HF_NO_MEMORY;
         send_once(run, &self);
         verdict = judge(run, &self, started, &result);
         if (verdict == VERDICT_DONE)
@@ -225,10 +304,10 @@ static hf_result run_tries(struct running *run)
         if (verdict == VERDICT_RETRY)
             at += hfi_retry_delay(&client->budget, run->retries++, call->status.retry_ms, now,
                                   client->ports.random->next(client->ports.random));
-        if (at >= run->deadline_ms)
+        if (at >= run->deadline_ms && !given_up(run))
             return give_up(run);
-        while (hfi_now(client) < at)
-            client->ports.clock->wait(client->ports.clock, &run->cond, &client->mutex, at);
+        while (hfi_now(client) < at && !given_up(run))
+            client->ports.clock->wait(client->ports.clock, run->cond, &client->mutex, at);
     }
 }
 
@@ -247,20 +326,6 @@ static hf_result take_reply(struct running *run)
     call->status.code = HP_INTERNAL;
     call->status.reason = HP_R_INTERNAL;
     return HF_FAILED;
-}
-
-static bool pack(struct running *run)
-{
-    const ProtobufCMessage *request = run->call->request;
-
-    run->payload_len = protobuf_c_message_get_packed_size(request);
-    if (run->payload_len > HP_REQUEST_MAX)
-        return true; /* refused by the caller of pack() */
-    run->payload = malloc(run->payload_len ? run->payload_len : 1);
-    if (!run->payload)
-        return false;
-    protobuf_c_message_pack(request, run->payload);
-    return true;
 }
 
 hf_result hfi_call(struct hf_client *client, struct hfi_call *call)
@@ -283,18 +348,19 @@ hf_result hfi_call(struct hf_client *client, struct hfi_call *call)
                       (int)HP_REQUEST_MAX);
         return HF_INVALID;
     }
-    if (hfi_cond_init(&run.cond)) {
+    if (hfi_cond_init(&run.own_cond)) {
         free(run.payload);
         return HF_NO_MEMORY;
     }
+    run.cond = call->wait ? &call->wait->cond : &run.own_cond;
     pthread_mutex_lock(&client->mutex);
     run.timeout_ms = call->timeout_ms > 0 && call->timeout_ms < INT32_MAX ? call->timeout_ms : client->timeout_ms;
-    run.deadline_ms = hfi_now(client) + run.timeout_ms;
+    run.deadline_ms = hfi_now(client) + wait_ms(&run, hfi_now(client)) + run.timeout_ms;
     result = run_tries(&run);
     pthread_mutex_unlock(&client->mutex);
     if (result == HF_OK)
         result = take_reply(&run);
-    pthread_cond_destroy(&run.cond);
+    pthread_cond_destroy(&run.own_cond);
     free(run.payload);
     free(run.reply);
     return result;

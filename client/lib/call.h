@@ -16,19 +16,24 @@
 #include "proto/c/arena.h"
 #include "proto/c/err.h"
 
-#define HFI_ACQUIRE        "/holdfast.v1.LeaseService/Acquire"
-#define HFI_RENEW          "/holdfast.v1.LeaseService/Renew"
-#define HFI_RELEASE        "/holdfast.v1.LeaseService/Release"
-#define HFI_GET_LEASE      "/holdfast.v1.LeaseService/Get"
-#define HFI_LIST_LEASES    "/holdfast.v1.LeaseService/List"
-#define HFI_BREAK          "/holdfast.v1.LeaseService/Break"
-#define HFI_CHECK          "/holdfast.v1.ResourceService/Check"
-#define HFI_WRITE          "/holdfast.v1.ResourceService/Write"
-#define HFI_READ           "/holdfast.v1.ResourceService/Read"
-#define HFI_LIST_RESOURCES "/holdfast.v1.ResourceService/List"
-#define HFI_DELETE         "/holdfast.v1.ResourceService/Delete"
-#define HFI_STATS          "/holdfast.v1.AdminService/Stats"
-#define HFI_ADVANCE_FENCES "/holdfast.v1.AdminService/AdvanceFences"
+#define HFI_ACQUIRE          "/holdfast.v1.LeaseService/Acquire"
+#define HFI_CANCEL_WAIT      "/holdfast.v1.LeaseService/CancelWait"
+#define HFI_RENEW            "/holdfast.v1.LeaseService/Renew"
+#define HFI_RELEASE          "/holdfast.v1.LeaseService/Release"
+#define HFI_GET_LEASE        "/holdfast.v1.LeaseService/Get"
+#define HFI_LIST_LEASES      "/holdfast.v1.LeaseService/List"
+#define HFI_BREAK            "/holdfast.v1.LeaseService/Break"
+#define HFI_CHECK            "/holdfast.v1.ResourceService/Check"
+#define HFI_WRITE            "/holdfast.v1.ResourceService/Write"
+#define HFI_READ             "/holdfast.v1.ResourceService/Read"
+#define HFI_LIST_RESOURCES   "/holdfast.v1.ResourceService/List"
+#define HFI_DELETE           "/holdfast.v1.ResourceService/Delete"
+#define HFI_CREATE_NAMESPACE "/holdfast.v1.AdminService/CreateNamespace"
+#define HFI_SET_NAMESPACE    "/holdfast.v1.AdminService/SetNamespace"
+#define HFI_LIST_NAMESPACES  "/holdfast.v1.AdminService/ListNamespaces"
+#define HFI_AUDIT            "/holdfast.v1.AdminService/Audit"
+#define HFI_STATS            "/holdfast.v1.AdminService/Stats"
+#define HFI_ADVANCE_FENCES   "/holdfast.v1.AdminService/AdvanceFences"
 
 enum hfi_retry {
     HFI_RETRY_NEVER,     /* one try */
@@ -37,6 +42,8 @@ enum hfi_retry {
     HFI_RETRY_READ       /* as often as it helps; never ambiguous, since it changes nothing */
 };
 
+struct hfi_wait; /* wait.h */
+
 struct hfi_call {
     /* in: zero means default where it says so */
     const char *method;
@@ -44,7 +51,8 @@ struct hfi_call {
     const ProtobufCMessageDescriptor *response_type; /* e.g. &holdfast__v1__acquire_response__descriptor */
     int64_t timeout_ms;                              /* all tries together; 0 = the client's */
     enum hfi_retry retry;
-    bool alone;       /* may wait at the server: travels in an envelope of its own */
+    struct hfi_wait
+        *wait; /* it may wait at the server, on top of its timeout, and may be given up; begun by hfi_wait_begin. NULL = neither */
     size_t reply_max; /* roughly the largest response, for packing; 0 = 4 KiB */
     /* Asked before each try at the moment of sending, with the client's lock held (so it may call nothing of the library); false:
      * nothing (more) is sent. The status is then LOST's: see hfi_call. May be NULL. */
@@ -55,18 +63,21 @@ struct hfi_call {
     const ProtobufCMessage *response; /* NULL unless HF_OK; lives in `arena` */
     struct hp_status status;
     struct hp_arena *arena;
-    int64_t first_sent_ms; /* CLOCK_BOOTTIME before the first try was handed to the transport; 0 = none was */
-    int64_t sent_ms;       /* the same of the last try */
-    unsigned tries;        /* that were sent */
-    bool ambiguous;        /* an earlier try, or this one, may have taken effect without our hearing of it */
-    bool unreachable;      /* HF_UNAVAILABLE because no server could be reached (and not because one said so) */
-    bool refused;          /* may_send said no */
+    /* CLOCK_BOOTTIME before the first try that may have taken effect was handed to the transport (tries that were surely refused or
+     * not sent don't count); 0 = none was sent. */
+    int64_t first_sent_ms;
+    int64_t sent_ms;  /* the same of the last try */
+    unsigned tries;   /* that were sent */
+    bool ambiguous;   /* an earlier try, or this one, may have taken effect without our hearing of it */
+    bool unreachable; /* HF_UNAVAILABLE because no server could be reached (and not because one said so) */
+    bool refused;     /* may_send said no */
 };
 
 /* On HF_OK `call->response` is the server's answer. Otherwise `call->status` tells why: what the server said; UNAVAILABLE with
  * `unreachable` if nothing could be sent; OUTCOME_LOST (HF_UNKNOWN) if a try was sent and none answered; LIMIT if the request is
  * above 4 MiB. Retries with full jitter by class of error within the timeout and the client's budget of retries. If may_send said
- * no: HF_LOST with NOT_HELD if nothing ambiguous was sent before, else HF_UNKNOWN. Blocks. In a forked child: HF_MISUSE.
+ * no: HF_LOST with NOT_HELD if nothing ambiguous was sent before, else HF_UNKNOWN. If the wait was given up: HF_HELD without a
+ * response if it surely had no effect, else HF_UNKNOWN, unless an answer came all the same. Blocks. In a forked child: HF_MISUSE.
  * Release the call in any case. */
 hf_result hfi_call(struct hf_client *client, struct hfi_call *call) __attribute__((warn_unused_result));
 /* The response and its arena are gone. A zeroed or released call is allowed. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/lib/client.h"
+#include "client/lib/wait.h"
 #include "proto/c/wire.h"
 
 enum { TIMEOUT_MAX_MS = 86400000 }; /* beyond a day it means "for ever", and sums with it must not overflow */
@@ -84,9 +85,14 @@ static bool copy_options(struct hf_client *client, const hf_client_options *o)
     client->name_space = strdup(o->name_space ? o->name_space : HF_DEFAULT_NAMESPACE);
     client->holder = o->holder ? strdup(o->holder) : make_holder(client);
     client->timeout_ms = o->timeout_ms ? o->timeout_ms : HF_DEFAULT_TIMEOUT_MS;
-    client->connect_timeout_ms = o->connect_timeout_ms ? o->connect_timeout_ms : HF_DEFAULT_CONNECT_TIMEOUT_MS;
     if (client->timeout_ms > TIMEOUT_MAX_MS)
         client->timeout_ms = TIMEOUT_MAX_MS;
+    client->connect_timeout_ms = o->connect_timeout_ms;
+    if (!client->connect_timeout_ms) { /* leaves time to say so: out of reach shall not look like an answer that was lost */
+        client->connect_timeout_ms = client->timeout_ms - client->timeout_ms / 4;
+        if (client->connect_timeout_ms > HF_DEFAULT_CONNECT_TIMEOUT_MS)
+            client->connect_timeout_ms = HF_DEFAULT_CONNECT_TIMEOUT_MS;
+    }
     if (client->connect_timeout_ms > client->timeout_ms)
         client->connect_timeout_ms = client->timeout_ms;
     client->log = o->log;
@@ -94,6 +100,23 @@ static bool copy_options(struct hf_client *client, const hf_client_options *o)
     client->on_loss = o->on_loss;
     client->on_loss_arg = o->on_loss_arg;
     return client->servers && client->name_space && client->holder;
+}
+
+/* The call that finds out whether a server lives (mux.h): about a waiter that never was, so that no database is asked. */
+static bool make_ping(struct hf_client *client)
+{
+    Holdfast__V1__CancelWaitRequest request = HOLDFAST__V1__CANCEL_WAIT_REQUEST__INIT;
+
+    request.namespace_ = client->name_space;
+    request.request_id = (char *)(uintptr_t) "-";
+    client->mux.ping_len = holdfast__v1__cancel_wait_request__get_packed_size(&request);
+    client->ping = malloc(client->mux.ping_len);
+    if (!client->ping)
+        return false;
+    holdfast__v1__cancel_wait_request__pack(&request, client->ping);
+    client->mux.ping_payload = client->ping;
+    client->mux.ping_method = HFI_CANCEL_WAIT;
+    return true;
 }
 
 /* The library's threads take no signals: those are the program's. */
@@ -128,8 +151,20 @@ static void stop_threads(struct hf_client *client)
     client->has_renew_thread = client->has_notify_thread = false;
 }
 
+/* Acquires that wait in other threads come back; nothing of the client is touched by them afterwards. */
+static void end_waits(struct hf_client *client)
+{
+    pthread_mutex_lock(&client->mutex);
+    client->ending = true;
+    (void)hfi_wait_give_up(client, NULL);
+    while (client->waits)
+        client->ports.clock->wait(client->ports.clock, &client->waits_gone, &client->mutex, HFI_NEVER);
+    pthread_mutex_unlock(&client->mutex);
+}
+
 static void destroy(struct hf_client *client)
 {
+    end_waits(client);
     stop_threads(client);
     if (client->ports.transport) {
         client->ports.transport->stop(client->ports.transport);
@@ -146,16 +181,19 @@ static void destroy(struct hf_client *client)
         pthread_mutex_unlock(&client->mutex);
         client->ports.transport->free(client->ports.transport);
     }
+    hfi_mux_release(&client->mux);
     if (client->wake_fd >= 0)
         close(client->wake_fd);
     if (client->timer_fd >= 0)
         close(client->timer_fd);
+    pthread_cond_destroy(&client->waits_gone);
     pthread_cond_destroy(&client->loss_news);
     pthread_cond_destroy(&client->told);
     pthread_mutex_destroy(&client->mutex);
     free(client->servers);
     free(client->name_space);
     free(client->holder);
+    free(client->ping);
     free(client);
 }
 
@@ -173,11 +211,12 @@ hf_result hfi_client_new(const hf_client_options *options, const struct hfi_port
     client->wake_at_ms = HFI_NEVER;
     client->losses_end = &client->losses;
     pthread_mutex_init(&client->mutex, NULL);
+    hfi_cond_init(&client->waits_gone);
     hfi_cond_init(&client->loss_news);
     hfi_cond_init(&client->told);
     hfi_budget_init(&client->budget, hfi_now(client));
     hfi_mux_init(&client->mux, &client->mutex, ports->clock, ports->transport);
-    if (!copy_options(client, o)) {
+    if (!copy_options(client, o) || !make_ping(client)) {
         destroy(client);
         return hfi_error_no_memory(error);
     }

@@ -47,6 +47,7 @@ struct hf_lease {
 };
 
 struct hfi_renewal; /* renew.c */
+struct hfi_wait;    /* wait.h */
 
 struct hf_client {
     pid_t pid; /* constant, like the next lines */
@@ -62,6 +63,11 @@ struct hf_client {
     struct hfi_mux mux;
     struct hfi_budget budget;
     bool closing;
+
+    struct hfi_wait *waits;    /* acquires that wait, each in its caller's thread */
+    pthread_cond_t waits_gone; /* waits became NULL */
+    bool ending;               /* no new ones: all are given up at once */
+    uint8_t *ping;             /* constant: the small call of mux.h */
 
     struct hf_lease *leases;
 
@@ -106,6 +112,11 @@ void hfi_lease_unref(struct hf_lease *lease);
 /* Held now; sees to it that a deadline passed is told. */
 bool hfi_lease_held(struct hf_lease *lease);
 void hfi_lease_lose(struct hf_lease *lease, const char *reason);
+
+/* adopt.c */
+/* Renews by a call of its own, with the lock free. On HF_OK the rule has been moved on; `fresh`: nothing is known of the lease's
+ * deadline, and the answer begins its rule anew. HF_UNAVAILABLE: the rule is as before. The lease need not be the client's yet. */
+hf_result hfi_renew_by_call(struct hf_lease *lease, int64_t timeout_ms, bool fresh, hf_error *error);
 
 /* renew.c */
 /* One turn of the renewal: takes in answers, finds leases past their deadline, sends what is due. Returns when to come again.

@@ -37,19 +37,74 @@ static void finish(struct hfi_try *self, enum hfi_fate fate)
     self->done(self);
 }
 
-void hfi_mux_suspect(struct hfi_mux *mux, unsigned endpoint)
+/* ---- endpoints ---- */
+
+static int64_t now_ms(const struct hfi_mux *mux)
 {
-    if (mux->endpoint == endpoint)
-        mux->endpoint = (endpoint + 1) % mux->transport->n_endpoints;
+    return mux->clock->now_ms(mux->clock);
 }
+
+void hfi_mux_failed(struct hfi_mux *mux, unsigned endpoint)
+{
+    struct hfi_endpoint *e = &mux->endpoints[endpoint];
+    const int64_t now = now_ms(mux);
+    int64_t bad_ms = HFI_BAD_MIN_MS;
+
+    if (e->bad_until_ms > now)
+        return; /* the many calls that one accident hits are one failure */
+    for (unsigned i = 0; i < e->failures && bad_ms < HFI_BAD_MAX_MS; i++)
+        bad_ms *= 2;
+    e->failures++;
+    e->bad_until_ms = now + (bad_ms < HFI_BAD_MAX_MS ? bad_ms : HFI_BAD_MAX_MS);
+}
+
+static void heard(struct hfi_mux *mux, unsigned endpoint)
+{
+    struct hfi_endpoint *e = &mux->endpoints[endpoint];
+
+    e->heard_ms = now_ms(mux);
+    e->bad_until_ms = 0;
+    e->failures = 0;
+}
+
+/* The present endpoint, or the next one in turn that isn't bad, or the one whose bad time is up first. */
+static unsigned choose(const struct hfi_mux *mux, int64_t now)
+{
+    const unsigned n = mux->transport->n_endpoints;
+    unsigned best = (mux->endpoint + 1) % n;
+
+    for (unsigned i = 0; i < n; i++) {
+        const unsigned e = (mux->endpoint + i) % n;
+        if (mux->endpoints[e].bad_until_ms <= now)
+            return e;
+        if (mux->endpoints[e].bad_until_ms < mux->endpoints[best].bad_until_ms)
+            best = e;
+    }
+    return best;
+}
+
+bool hfi_mux_has_other(const struct hfi_mux *mux, unsigned endpoint)
+{
+    const int64_t now = now_ms(mux);
+
+    for (unsigned e = 0; e < mux->transport->n_endpoints; e++) {
+        if (e != endpoint && mux->endpoints[e].bad_until_ms <= now)
+            return true;
+    }
+    return false;
+}
+
+/* ---- envelopes ---- */
 
 static void link_envelope(struct hfi_mux *mux, struct hfi_envelope *env)
 {
-    env->next = mux->flying;
-    env->prev = &mux->flying;
+    struct hfi_envelope **list = env->alone ? &mux->lone : &mux->flying;
+
+    env->next = *list;
+    env->prev = list;
     if (env->next)
         env->next->prev = &env->next;
-    mux->flying = env;
+    *list = env;
 }
 
 static void unlink_envelope(struct hfi_envelope *env)
@@ -59,15 +114,26 @@ static void unlink_envelope(struct hfi_envelope *env)
         env->next->prev = env->prev;
 }
 
+static bool any_left(const struct hfi_envelope *env)
+{
+    for (size_t i = 0; i < env->n; i++) {
+        if (env->tries[i])
+            return true;
+    }
+    return false;
+}
+
 static bool says_go_elsewhere(const struct hp_status *status)
 {
     return status->code == HP_UNAVAILABLE && (status->reason == HP_R_DRAINING || status->reason == HP_R_DATABASE_DOWN);
 }
 
-/* One reply of an envelope that was answered. */
-static void deliver(struct hfi_try *self, const Holdfast__V1__Reply *reply)
+/* One reply of an envelope that was answered. The try may be gone afterwards. */
+static void deliver(struct hfi_mux *mux, struct hfi_try *self, const Holdfast__V1__Reply *reply)
 {
     hp_reply_status(reply, &self->status);
+    if (says_go_elsewhere(&self->status))
+        hfi_mux_failed(mux, self->endpoint);
     if (self->status.code == HP_OK) {
         self->reply = malloc(reply->payload.len ? reply->payload.len : 1);
         if (!self->reply) {
@@ -100,8 +166,10 @@ static void envelope_done(struct hfi_exchange *exchange, enum hfi_fate fate, con
     }
     pthread_mutex_lock(mux->mutex);
     unlink_envelope(env);
-    if (fate != HFI_ANSWERED)
-        hfi_mux_suspect(mux, env->endpoint);
+    if (fate == HFI_ANSWERED)
+        heard(mux, env->endpoint);
+    else if (any_left(env)) /* otherwise it was given up before, and nobody knows whether it would have been answered */
+        hfi_mux_failed(mux, env->endpoint);
     for (size_t i = 0; i < env->n; i++) {
         struct hfi_try *self = env->tries[i];
         if (!self)
@@ -110,9 +178,7 @@ static void envelope_done(struct hfi_exchange *exchange, enum hfi_fate fate, con
             finish(self, fate);
             continue;
         }
-        deliver(self, replies->replies[whole ? 0 : i]);
-        if (self->fate == HFI_ANSWERED && says_go_elsewhere(&self->status))
-            hfi_mux_suspect(mux, env->endpoint);
+        deliver(mux, self, replies->replies[whole ? 0 : i]);
     }
     hfi_mux_flush(mux);
     pthread_mutex_unlock(mux->mutex);
@@ -155,7 +221,7 @@ out:
 static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, bool alone)
 {
     struct hfi_envelope *env = calloc(1, sizeof(*env) + n * sizeof(struct hfi_try *));
-    const int64_t now = mux->clock->now_ms(mux->clock);
+    const int64_t now = now_ms(mux);
     int64_t reply_ms = 0, send_ms;
     uint8_t *data = NULL;
     size_t len = 0;
@@ -178,7 +244,10 @@ static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, 
     env->exchange.done = envelope_done;
     env->mux = mux;
     env->alone = alone;
-    env->endpoint = mux->endpoint;
+    if (env->tries[0]->pinned)
+        env->endpoint = env->tries[0]->endpoint;
+    else
+        env->endpoint = mux->endpoint = choose(mux, now);
     env->sent_ms = now;
     for (size_t i = 0; i < n; i++) {
         struct hfi_try *self = env->tries[i];
@@ -190,7 +259,8 @@ static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, 
         if (self->timeout_ms > reply_ms)
             reply_ms = self->timeout_ms;
     }
-    send_ms = reply_ms < HFI_SEND_MS ? reply_ms : HFI_SEND_MS;
+    /* Before the caller's own patience is over, so that "nobody took it" is known as such. */
+    send_ms = reply_ms - reply_ms / 4 < HFI_SEND_MS ? reply_ms - reply_ms / 4 : HFI_SEND_MS;
     link_envelope(mux, env);
     pthread_mutex_unlock(mux->mutex);
     mux->transport->send(mux->transport, env->endpoint, data, len, send_ms, reply_ms, &env->exchange);
@@ -249,7 +319,7 @@ static int64_t held_until(const struct hfi_mux *mux)
 
 void hfi_mux_flush(struct hfi_mux *mux)
 {
-    while (mux->first && held_until(mux) <= mux->clock->now_ms(mux->clock)) {
+    while (mux->first && held_until(mux) <= now_ms(mux)) {
         struct hfi_try *list = NULL;
         const size_t n = take(mux, &list);
         if (n > 0)
@@ -262,6 +332,103 @@ int64_t hfi_mux_flush_at(struct hfi_mux *mux)
     return mux->first ? held_until(mux) : HFI_NEVER;
 }
 
+/* ---- dead or slow ---- */
+
+static void ping_done(struct hfi_try *self)
+{
+    (void)self; /* whoever watches looks at it */
+}
+
+/* Any answer will do, also that of a server which doesn't know the method. */
+static struct hfi_try *ping_new(const struct hfi_mux *mux, unsigned endpoint)
+{
+    struct hfi_try *ping = calloc(1, sizeof(*ping));
+
+    if (ping)
+        *ping = (struct hfi_try){.method = mux->ping_method,
+                                 .payload = mux->ping_payload,
+                                 .payload_len = mux->ping_len,
+                                 .timeout_ms = HFI_PING_MS,
+                                 .alone = true,
+                                 .pinned = true,
+                                 .endpoint = endpoint,
+                                 .done = ping_done};
+    return ping;
+}
+
+static void ping_free(struct hfi_endpoint *e)
+{
+    if (e->ping)
+        free(e->ping->reply);
+    free(e->ping);
+    e->ping = NULL;
+}
+
+/* Ends what may be repeated elsewhere. */
+static void abandon(struct hfi_envelope *env, unsigned endpoint)
+{
+    for (; env; env = env->next) {
+        for (size_t i = 0; env->endpoint == endpoint && i < env->n; i++) {
+            struct hfi_try *self = env->tries[i];
+            if (!self || !self->repeatable)
+                continue;
+            env->tries[i] = NULL;
+            finish(self, HFI_NO_ANSWER);
+        }
+    }
+}
+
+/* Looks at a ping that is there. Returns when to look again; HFI_NEVER if it is gone, and `*dead` tells how it ended. */
+static int64_t look_at_ping(struct hfi_mux *mux, struct hfi_endpoint *e, int64_t now, bool *dead)
+{
+    const int64_t sent_ms = e->ping->queued_ms, over_ms = sent_ms + HFI_PING_MS;
+    const bool answered = e->heard_ms > sent_ms || (e->ping->state == HFI_TRY_DONE && e->ping->fate == HFI_ANSWERED);
+
+    if (!answered && now < over_ms)
+        return over_ms;
+    if (e->ping->state == HFI_TRY_FLYING)
+        hfi_mux_cancel(mux, e->ping);
+    ping_free(e);
+    *dead = !answered && now < over_ms + HFI_PING_MS; /* one that nobody has looked at for long says nothing about now */
+    return HFI_NEVER;
+}
+
+int64_t hfi_mux_watch(struct hfi_mux *mux, struct hfi_try *self)
+{
+    struct hfi_endpoint *e = &mux->endpoints[self->endpoint];
+    const int64_t now = now_ms(mux), quiet_ms = self->quiet_ms ? self->quiet_ms : HFI_QUIET_MS;
+    int64_t quiet_at;
+    bool dead = false;
+
+    if (e->ping) {
+        const int64_t at = look_at_ping(mux, e, now, &dead);
+        if (at != HFI_NEVER)
+            return at;
+    }
+    if (dead) {
+        hfi_mux_failed(mux, self->endpoint);
+        abandon(mux->flying, self->endpoint);
+        abandon(mux->lone, self->endpoint);
+        if (self->state == HFI_TRY_DONE)
+            return HFI_NEVER;
+        return now + quiet_ms; /* it is one that cannot be repeated */
+    }
+    quiet_at = (e->heard_ms > self->sent_ms ? e->heard_ms : self->sent_ms) + quiet_ms;
+    if (now < quiet_at || !mux->ping_method)
+        return now < quiet_at ? quiet_at : now + quiet_ms;
+    e->ping = ping_new(mux, self->endpoint);
+    if (!e->ping)
+        return now + quiet_ms;
+    hfi_mux_submit(mux, e->ping);
+    return self->state == HFI_TRY_DONE ? HFI_NEVER : now + HFI_PING_MS;
+}
+
+void hfi_mux_release(struct hfi_mux *mux)
+{
+    for (unsigned i = 0; i < HFI_ENDPOINTS_MAX; i++)
+        ping_free(&mux->endpoints[i]);
+}
+
 void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)
 {
     self->next = NULL;
@@ -269,7 +436,7 @@ void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)
     self->refused = false;
     self->reply = NULL;
     self->reply_len = 0;
-    self->queued_ms = mux->clock->now_ms(mux->clock);
+    self->queued_ms = now_ms(mux);
     if (mux->closed) {
         finish(self, HFI_NOT_SENT);
         return;

@@ -14,6 +14,8 @@
 
 #define HFI_NEVER INT64_MAX
 
+enum { HFI_ENDPOINTS_MAX = 64 };
+
 struct hfi_clock {
     /* CLOCK_BOOTTIME in milliseconds: it counts through suspend and never jumps with the wall clock. */
     int64_t (*now_ms)(struct hfi_clock *clock);

@@ -29,7 +29,18 @@ struct hfi_rule {
 /* max(TTL/20, 20 ms): what the client stops short of the server's deadline. */
 int64_t hfi_margin_ms(int64_t ttl_ms);
 
-/* The rule of a grant: held until first_sent + waited + left - margin, where `first_sent_ms` was taken before the request's
+/*
+ * Why a grant is never believed in for too long. Let a try of an acquire be sent at S, received at R, decided by the granting (or,
+ * for a repeat, the finding) statement at D, by the database's clock at which `left` remained. S <= R <= D, and the lease ends at
+ * D + left. `waited` counts from R to D or less, so S + waited + left <= D + left, for whichever try the answer belongs to.
+ *
+ * With repeats the answer is that of the last try, and its own S would do if `waited` surely counted from its own R. But a server
+ * may have merged the repeat with the first try's waiter, and another server counts from its own receipt only; so the first S is
+ * used, which is right in both cases (S1 <= R1 <= R2): it can only understate. "First" is the first try that may have had an
+ * effect: one that was surely refused, or never sent, is nobody's grant. What a long wait at a dead server thus takes off a grant
+ * of the next one is found out again by a renewal, which has no such doubt (acquire.c, confirm).
+ */
+/* A grant: held until first_sent + waited + left - margin, where `first_sent_ms` was taken before the request's
  * first sending. False if that is past already: then it is over (DEADLINE). */
 bool hfi_rule_grant(struct hfi_rule *rule, int64_t ttl_ms, int64_t first_sent_ms, int64_t waited_ms, int64_t left_ms,
                     int64_t now_ms);

@@ -18,7 +18,7 @@
 #include "client/lib/ports.h"
 
 /* Reconnecting: a lease of a few seconds must outlive an outage of more than half its TTL, so what nng adds to it is short. */
-enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250, ENDPOINTS_MAX = 64 };
+enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250 };
 
 enum lane_state { LANE_IDLE, LANE_SENDING, LANE_RECEIVING };
 
@@ -49,7 +49,7 @@ struct nng_port {
     pthread_cond_t all_done;
     size_t exchanges; /* open */
     bool stopped;
-    struct endpoint endpoints[ENDPOINTS_MAX];
+    struct endpoint endpoints[HFI_ENDPOINTS_MAX];
 };
 
 static nng_duration duration(int64_t ms)
@@ -248,8 +248,8 @@ static enum hfi_open_result open_all(struct nng_port *t, const char *urls, char 
 
     for (const char *p = urls; result == HFI_OPEN_OK;) {
         const size_t len = strcspn(p, ",");
-        if (t->port.n_endpoints == ENDPOINTS_MAX) {
-            snprintf(why, why_size, "more than %d servers", ENDPOINTS_MAX);
+        if (t->port.n_endpoints == HFI_ENDPOINTS_MAX) {
+            snprintf(why, why_size, "more than %d servers", HFI_ENDPOINTS_MAX);
             return HFI_OPEN_BAD_URL;
         }
         if (len == 0) {

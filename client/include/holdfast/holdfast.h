@@ -121,12 +121,14 @@ typedef enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR
 typedef void (*hf_loss_fn)(hf_lease *lease, const char *reason, void *arg);
 
 typedef struct hf_client_options {
-    const char *servers;        /* nng URLs, separated by commas, tried in turn; NULL = HF_DEFAULT_SERVER */
+    /* nng URLs of servers of one database, separated by commas; NULL = HF_DEFAULT_SERVER. All goes to one of them until it fails;
+     * then the next one takes its place, and what was under way is repeated there. A lease survives that: see hf_lease_valid. */
+    const char *servers;
     const char *name_space;     /* NULL = "default" */
     const char *key;            /* reserved: must be NULL */
     const char *holder;         /* who we are, for people; NULL = host:pid:random */
     int64_t timeout_ms;         /* how long a call may take with all its retries; 0 = 30 s; at most a day */
-    int64_t connect_timeout_ms; /* give up a call that could not even be sent; 0 = 5 s, never more than timeout_ms */
+    int64_t connect_timeout_ms; /* give up a call that could not even be sent; 0 = 5 s, or 3/4 of timeout_ms if that is less */
     hf_loss_fn on_loss;         /* for leases without one of their own; NULL = none */
     void *on_loss_arg;
     /* One line without a newline for each event worth telling; called from any thread, must not block. NULL = none. */
@@ -141,8 +143,9 @@ typedef struct hf_client_options {
 HF_API hf_result hf_client_new(const hf_client_options *options, hf_client **client, hf_error *error) HF_MUST_CHECK;
 
 /* The client is gone, its threads ended, its connections closed; calls still running in other threads must have returned
- * before. Blocks while a loss callback runs. Leases that were not freed are freed (not released: the server ends them by
- * their TTL). NULL is allowed. */
+ * before, except that an hf_acquire with wait_ms is cancelled (hf_acquire_cancel) and waited for; what it was granted meanwhile is
+ * given back. Blocks for that, and while a loss callback runs. Leases that were not freed are freed (not released: the server ends
+ * them by their TTL). NULL is allowed. */
 HF_API void hf_client_free(hf_client *client);
 
 /* The name this client acquires under. Valid as long as the client. */
@@ -162,8 +165,9 @@ typedef struct hf_acquire_options {
     const char *task;             /* what the lease is for; NULL = the (first) resource's name */
     const char *holder;           /* NULL = the client's */
     int64_t ttl_ms;               /* 100 ms to 24 h; 0 = 30 s */
-    int64_t wait_ms;              /* 0 = try once; else ask again (with pauses) until it is free or so long has passed; ≤ 1 h */
-    const char *request_id;       /* makes a repeat by another process recognisable; NULL = a random one */
+    int64_t wait_ms;              /* 0 = try once; else wait in the server's queue, for so long at most; ≤ 1 h */
+    const char
+        *request_id; /* makes a repeat by another process recognisable, and hf_acquire_cancel possible; NULL = a random one */
     const hf_label *labels;
     size_t n_labels;    /* at most 4 KiB together */
     hf_loss_fn on_loss; /* NULL = the client's */
@@ -186,11 +190,19 @@ typedef struct hf_held {
 
 /* On HF_OK the caller holds the resources, each with a token higher than any granted for it before, until at least
  * hf_lease_deadline_ms, and `*lease` is renewed in the background every TTL/3. The caller frees it with hf_lease_free.
- * Blocks up to the client's timeout (plus wait_ms). HF_HELD: `*held` (may be NULL) tells by whom. HF_LOST with reason
+ * Blocks up to the client's timeout (plus wait_ms). HF_HELD: `*held` (may be NULL) tells by whom, unless the reason is "CANCELLED".
+ * Waiters are served in the order in which they came to one server; when that server dies, the wait goes on at another one. Several
+ * resources are not waited for in the queue but asked for again and again. HF_LOST with reason
  * "ENDED": request_id was granted before and that lease is over; with "DEADLINE": the answer came after the lease's deadline.
  * HF_UNKNOWN: a lease may have been granted; asking again with the same request_id gets the same one. Else as above. */
 HF_API hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_lease **lease, hf_held *held,
                             hf_error *error) HF_MUST_CHECK;
+
+/* Cancels a wait: the hf_acquire of this client that waits (wait_ms > 0) under this request_id, in whatever thread, comes back
+ * soon. It then returns HF_HELD with the reason "CANCELLED" if nothing was granted; HF_OK if it was granted first, and the lease is
+ * the caller's as ever; HF_UNKNOWN if no server could tell within a second. Doesn't block. HF_NOT_FOUND: none waits under this id,
+ * not yet or not any more. Not for signal handlers. */
+HF_API hf_result hf_acquire_cancel(hf_client *client, const char *request_id, hf_error *error);
 
 typedef struct hf_adopt_options {
     const char *resource;

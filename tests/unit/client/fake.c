@@ -11,6 +11,7 @@ struct fake_event {
     struct hfi_exchange *exchange;
     uint8_t *data;
     size_t len;
+    void (*do_it)(struct fake *fake); /* instead of an exchange */
 };
 
 static struct fake *of_clock(struct hfi_clock *clock)
@@ -23,16 +24,26 @@ static int64_t fake_now(struct hfi_clock *clock)
     return of_clock(clock)->now_ms;
 }
 
-static void add_event(struct fake *fake, int64_t at_ms, enum hfi_fate fate, struct hfi_exchange *exchange, uint8_t *data,
-                      size_t len)
+static void insert(struct fake *fake, const struct fake_event *content)
 {
     struct fake_event *event = calloc(1, sizeof(*event)), **link = &fake->events;
 
-    *event = (struct fake_event){.at_ms = at_ms, .fate = fate, .exchange = exchange, .data = data, .len = len};
-    while (*link && (*link)->at_ms <= at_ms)
+    *event = *content;
+    while (*link && (*link)->at_ms <= event->at_ms)
         link = &(*link)->next;
     event->next = *link;
     *link = event;
+}
+
+static void add_event(struct fake *fake, int64_t at_ms, enum hfi_fate fate, struct hfi_exchange *exchange, uint8_t *data,
+                      size_t len)
+{
+    insert(fake, &(struct fake_event){.at_ms = at_ms, .fate = fate, .exchange = exchange, .data = data, .len = len});
+}
+
+void fake_at(struct fake *fake, int64_t in_ms, void (*do_it)(struct fake *fake))
+{
+    insert(fake, &(struct fake_event){.at_ms = fake->now_ms + in_ms, .do_it = do_it});
 }
 
 /* Delivers what is due until then, and sets the clock to it. */
@@ -43,7 +54,10 @@ static void run_until(struct fake *fake, int64_t until_ms)
         fake->events = event->next;
         if (event->at_ms > fake->now_ms)
             fake->now_ms = event->at_ms;
-        event->exchange->done(event->exchange, event->fate, event->data, event->len);
+        if (event->do_it)
+            event->do_it(fake);
+        else
+            event->exchange->done(event->exchange, event->fate, event->data, event->len);
         free(event->data);
         free(event);
     }
@@ -117,10 +131,63 @@ static void record(struct fake *fake, unsigned endpoint, const void *data, size_
         if (call->len)
             memcpy(call->payload, in->calls[i]->payload.data, call->len);
         call->at_ms = fake->now_ms;
+        call->timeout_ms = in->calls[i]->timeout_ms;
         call->envelope = fake->envelopes;
         call->endpoint = endpoint;
     }
     hp_arena_free(arena);
+}
+
+/* Keeps an acquire that wants to wait. */
+static bool park(struct fake *fake, const void *data, size_t len, struct hfi_exchange *exchange)
+{
+    const size_t n = fake->n_parked, last = fake->n_calls - 1;
+
+    if (strcmp(fake->calls[last].method, HFI_ACQUIRE) != 0 ||
+        ((const Holdfast__V1__AcquireRequest *)fake_request(fake, last, &holdfast__v1__acquire_request__descriptor))->wait_ms == 0)
+        return false;
+    assert_true(n < 16);
+    fake->parked[n] = exchange;
+    fake->parked_data[n] = malloc(len);
+    memcpy(fake->parked_data[n], data, len);
+    fake->parked_len[n] = len;
+    fake->n_parked++;
+    return true;
+}
+
+size_t fake_parked(struct fake *fake)
+{
+    size_t n;
+
+    pthread_mutex_lock(&fake->mutex);
+    n = fake->n_parked;
+    pthread_mutex_unlock(&fake->mutex);
+    return n;
+}
+
+static bool is_ping(const void *data, size_t len)
+{
+    struct hp_arena *arena = hp_arena_new(64 << 20);
+    struct hp_status status;
+    Holdfast__V1__CallEnvelope *in = hp_calls_decode(arena, data, len, &status);
+    const Holdfast__V1__CancelWaitRequest *request = NULL;
+    bool ping;
+
+    assert_non_null(in);
+    if (in->n_calls == 1 && strcmp(in->calls[0]->method, HFI_CANCEL_WAIT) == 0)
+        request = (const Holdfast__V1__CancelWaitRequest *)hp_unpack(
+            arena, &holdfast__v1__cancel_wait_request__descriptor, in->calls[0]->payload.data, in->calls[0]->payload.len, &status);
+    ping = request && strcmp(request->request_id, "-") == 0;
+    hp_arena_free(arena);
+    return ping;
+}
+
+static void serve_ping(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__CancelWaitResponse response = HOLDFAST__V1__CANCEL_WAIT_RESPONSE__INIT;
+
+    (void)call;
+    fake_ok(fake, &response.base);
 }
 
 static void fake_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
@@ -130,23 +197,45 @@ static void fake_send(struct hfi_transport *transport, unsigned endpoint, const 
     struct fake_step step = {.how = FAKE_ANSWER};
     uint8_t *reply = NULL;
     size_t reply_len = 0;
+    bool grant;
 
     if (fake->threads) {
         pthread_mutex_lock(&fake->mutex);
         record(fake, endpoint, data, len);
+        if (park(fake, data, len, exchange)) {
+            pthread_mutex_unlock(&fake->mutex);
+            return;
+        }
         reply = serve_envelope(fake, fake->serve, data, len, &reply_len);
+        grant = fake->grant_parked;
+        fake->grant_parked = false;
         pthread_mutex_unlock(&fake->mutex);
+        if (grant)
+            fake_unpark(fake, serve_grant);
         exchange->done(exchange, HFI_ANSWERED, reply, reply_len);
         free(reply);
         return;
     }
-    if (fake->step < fake->n_steps)
+    if (is_ping(data, len)) {
+        fake->pings++;
+        step.serve = serve_ping;
+    }
+    if (fake->endpoints[endpoint] == FAKE_GONE)
+        step.how = FAKE_UNREACHABLE;
+    else if (fake->endpoints[endpoint] == FAKE_STOPPED)
+        step.how = FAKE_SILENT;
+    else if (!step.serve && fake->step < fake->n_steps)
         step = fake->steps[fake->step++];
     if (step.how == FAKE_UNREACHABLE) {
         add_event(fake, fake->now_ms + send_ms, HFI_NOT_SENT, exchange, NULL, 0);
         return;
     }
-    record(fake, endpoint, data, len);
+    if (step.serve != serve_ping)
+        record(fake, endpoint, data, len);
+    if (step.how == FAKE_SILENT) {
+        add_event(fake, fake->now_ms + reply_ms, HFI_NO_ANSWER, exchange, NULL, 0);
+        return;
+    }
     if (step.how == FAKE_RESET) {
         add_event(fake, fake->now_ms + step.after_ms, HFI_NO_ANSWER, exchange, NULL, 0);
         return;
@@ -168,6 +257,45 @@ static void fake_send(struct hfi_transport *transport, unsigned endpoint, const 
     }
 }
 
+void fake_unpark(struct fake *fake, fake_serve serve)
+{
+    for (;;) {
+        struct hfi_exchange *exchange;
+        uint8_t *reply;
+        size_t n, len;
+        pthread_mutex_lock(&fake->mutex);
+        if (fake->n_parked == 0) {
+            pthread_mutex_unlock(&fake->mutex);
+            return;
+        }
+        n = --fake->n_parked;
+        exchange = fake->parked[n];
+        reply = serve_envelope(fake, serve, fake->parked_data[n], fake->parked_len[n], &len);
+        free(fake->parked_data[n]);
+        pthread_mutex_unlock(&fake->mutex);
+        exchange->done(exchange, HFI_ANSWERED, reply, len);
+        free(reply);
+    }
+}
+
+void fake_hurry(struct fake *fake)
+{
+    struct fake_event *event = fake->events;
+
+    assert_non_null(event);
+    while (event->next)
+        event = event->next;
+    event->at_ms = fake->now_ms; /* the last one moves to the front: nothing is earlier than now */
+    for (struct fake_event **link = &fake->events; *link; link = &(*link)->next) {
+        if (*link == event) {
+            *link = NULL;
+            break;
+        }
+    }
+    event->next = fake->events;
+    fake->events = event;
+}
+
 static const char *fake_url(struct hfi_transport *transport, unsigned endpoint)
 {
     (void)transport;
@@ -178,10 +306,13 @@ static void fake_stop(struct hfi_transport *transport)
 {
     struct fake *fake = (struct fake *)((char *)transport - offsetof(struct fake, transport));
 
+    if (fake->n_parked > 0)
+        fake_unpark(fake, serve_held);
     while (fake->events) {
         struct fake_event *event = fake->events;
         fake->events = event->next;
-        event->exchange->done(event->exchange, HFI_NO_ANSWER, NULL, 0);
+        if (event->exchange)
+            event->exchange->done(event->exchange, HFI_NO_ANSWER, NULL, 0);
         free(event->data);
         free(event);
     }

@@ -16,9 +16,17 @@
 enum fake_how {
     FAKE_ANSWER,      /* served at once, answered after_ms later */
     FAKE_RESET,       /* the connection breaks after_ms after the sending; nothing is served */
+    FAKE_SILENT,      /* taken, but neither served nor answered */
     FAKE_LOSE,        /* served, but the answer never comes */
     FAKE_UNREACHABLE, /* no connection takes it */
     FAKE_GARBAGE      /* answered with bytes that are no envelope */
+};
+
+/* What an endpoint is like, before any step. */
+enum fake_endpoint {
+    FAKE_ALIVE,
+    FAKE_STOPPED, /* takes everything and answers nothing */
+    FAKE_GONE     /* no connection takes anything */
 };
 
 struct fake;
@@ -35,7 +43,7 @@ struct fake_call { /* as the server got it */
     char method[64];
     uint8_t *payload;
     size_t len;
-    int64_t at_ms;
+    int64_t at_ms, timeout_ms;
     unsigned envelope, endpoint;
 };
 
@@ -50,7 +58,11 @@ struct fake {
     bool threads;
     pthread_mutex_t mutex; /* with threads: of what the server keeps */
 
-    struct fake_step steps[64]; /* for the next envelopes */
+    enum fake_endpoint endpoints[8];
+    size_t pings; /* calls that only ask whether an endpoint lives: those are answered by what it is like, and neither steps nor
+                     calls */
+
+    struct fake_step steps[64]; /* for the next envelopes to endpoints that are alive */
     size_t n_steps, step;
     fake_serve serve;
     struct fake_event *events;
@@ -63,6 +75,13 @@ struct fake {
     Holdfast__V1__Reply **replies;
     size_t n_replies;
 
+    /* With threads: acquires with a wait_ms are kept, unanswered, until fake_unpark. */
+    struct hfi_exchange *parked[16];
+    uint8_t *parked_data[16];
+    size_t parked_len[16];
+    size_t n_parked;
+    bool grant_parked; /* set by a serve function: they are granted once it has returned */
+
     hf_client *client;
 };
 
@@ -73,6 +92,10 @@ struct fake *fake_new_threads(const hf_client_options *options);
 void fake_free(struct fake *fake);
 /* What happens to the next envelope that has no step yet. */
 void fake_push(struct fake *fake, enum fake_how how, int64_t after_ms, fake_serve serve);
+/* do_it(fake) is called when so much time has passed, by whoever lets it pass. */
+void fake_at(struct fake *fake, int64_t in_ms, void (*do_it)(struct fake *fake));
+/* The answer that is furthest away comes at once. */
+void fake_hurry(struct fake *fake);
 void fake_ok(struct fake *fake, const ProtobufCMessage *message);
 void fake_error(struct fake *fake, enum hp_reason reason);
 /* The clock goes on, answers that are due arriving on the way; no renewal runs by itself. */
@@ -86,6 +109,10 @@ void fake_tell(struct fake *fake);
 const ProtobufCMessage *fake_request(struct fake *fake, size_t i, const ProtobufCMessageDescriptor *type);
 /* How many calls of this method came. */
 size_t fake_count(const struct fake *fake, const char *method);
+
+/* With threads: all acquires that wait are answered by `serve`. */
+void fake_unpark(struct fake *fake, fake_serve serve);
+size_t fake_parked(struct fake *fake);
 
 /* Usual answers. */
 void serve_grant(struct fake *fake, const Holdfast__V1__Call *call);    /* the whole TTL, token 7 */

@@ -4,6 +4,8 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static sem_t callback_began, callback_may_end;
 static atomic_int told;
@@ -195,12 +197,238 @@ static void many_leases_come_and_go(void **state)
     fake_free(fake);
 }
 
+/* ---- waits in other threads ---- */
+
+struct waiter {
+    struct fake *fake;
+    char id[32];
+    pthread_t thread;
+    hf_lease *lease;
+    hf_result result;
+    hf_error error;
+};
+
+static void *wait_for_it(void *arg)
+{
+    struct waiter *waiter = arg;
+    const hf_acquire_options options = {.resource = "r", .ttl_ms = 30000, .wait_ms = 60000, .request_id = waiter->id};
+
+    waiter->result = hf_acquire(waiter->fake->client, &options, &waiter->lease, NULL, &waiter->error);
+    return NULL;
+}
+
+static bool all_parked(void *arg)
+{
+    const struct wanted *wanted = arg;
+
+    return fake_parked(wanted->fake) >= wanted->renewals;
+}
+
+static void start_waiters(struct fake *fake, struct waiter *waiters, size_t n)
+{
+    struct wanted wanted = {.fake = fake, .renewals = n};
+
+    for (size_t i = 0; i < n; i++) {
+        waiters[i] = (struct waiter){.fake = fake};
+        snprintf(waiters[i].id, sizeof(waiters[i].id), "w%zu", i);
+        assert_int_equal(pthread_create(&waiters[i].thread, NULL, wait_for_it, &waiters[i]), 0);
+    }
+    assert_true(t_wait_for(all_parked, &wanted, 20000));
+}
+
+/* Answers what is cancelled, as a server does. */
+static void serve_cancels(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__CancelWaitResponse response = HOLDFAST__V1__CANCEL_WAIT_RESPONSE__INIT;
+
+    if (strcmp(call->method, HFI_CANCEL_WAIT) != 0) {
+        serve_any(fake, call);
+        return;
+    }
+    response.was_waiting = 1;
+    fake_ok(fake, &response.base);
+}
+
+static void one_of_many_waits_is_cancelled(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    struct waiter waiters[8];
+
+    (void)state;
+    fake->serve = serve_cancels;
+    start_waiters(fake, waiters, 8);
+    assert_int_equal(hf_acquire_cancel(fake->client, "w3", NULL), HF_OK);
+    pthread_join(waiters[3].thread, NULL);
+    assert_int_equal(waiters[3].result, HF_HELD);
+    assert_string_equal(waiters[3].error.reason, "CANCELLED");
+    fake_unpark(fake, serve_grant);
+    for (int i = 0; i < 8; i++) {
+        if (i == 3)
+            continue;
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].result, HF_OK);
+        hf_lease_free(waiters[i].lease);
+    }
+    fake_free(fake);
+}
+
+static void freeing_the_client_ends_its_waits(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    struct waiter waiters[8];
+
+    (void)state;
+    fake->serve = serve_cancels;
+    start_waiters(fake, waiters, 8);
+    hf_client_free(fake->client);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].result, HF_HELD);
+        assert_string_equal(waiters[i].error.reason, "CANCELLED");
+        assert_null(waiters[i].lease);
+    }
+    assert_int_equal(fake_count(fake, HFI_CANCEL_WAIT), 8);
+    fake->client = NULL;
+    fake_free(fake);
+}
+
+static void serve_grant_instead(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    serve_cancels(fake, call);
+    if (strcmp(call->method, HFI_CANCEL_WAIT) == 0)
+        fake->grant_parked = true;
+}
+
+static void what_a_freed_client_is_granted_is_given_back(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    struct waiter waiter;
+
+    (void)state;
+    fake->serve = serve_grant_instead;
+    start_waiters(fake, &waiter, 1);
+    hf_client_free(fake->client);
+    pthread_join(waiter.thread, NULL);
+    assert_int_equal(waiter.result, HF_HELD);
+    assert_null(waiter.lease);
+    assert_int_equal(fake_count(fake, HFI_RELEASE), 1);
+    fake->client = NULL;
+    fake_free(fake);
+}
+
+static int as_child(struct fake *fake)
+{
+    hf_acquire_options options = {.resource = "r", .wait_ms = 1000};
+    hf_lease *lease = NULL;
+
+    alarm(20);
+    if (hf_acquire(fake->client, &options, &lease, NULL, NULL) != HF_MISUSE ||
+        hf_acquire_cancel(fake->client, "w0", NULL) != HF_MISUSE)
+        return 1;
+    hf_client_free(fake->client);
+    return 0;
+}
+
+static void a_fork_leaves_the_parents_waits_alone(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    struct waiter waiters[4];
+    int status;
+
+    (void)state;
+    fake->serve = serve_cancels;
+    start_waiters(fake, waiters, 4);
+    for (int i = 0; i < 5; i++) {
+        const pid_t pid = fork();
+        if (pid == 0)
+            _exit(as_child(fake));
+        assert_true(pid > 0);
+        assert_int_equal(waitpid(pid, &status, 0), pid);
+        assert_int_equal(status, 0);
+    }
+    assert_int_equal(fake_parked(fake), 4);
+    assert_int_equal(fake_count(fake, HFI_CANCEL_WAIT), 0);
+    fake_unpark(fake, serve_grant);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].result, HF_OK);
+        assert_true(hf_lease_valid(waiters[i].lease));
+        hf_lease_free(waiters[i].lease);
+    }
+    fake_free(fake);
+}
+
+/* A loss is told while others wait, and its callback may itself wait and cancel. */
+static sem_t inner_done;
+static struct fake *inner;
+
+static void *cancel_inner(void *arg)
+{
+    (void)arg;
+    while (hf_acquire_cancel(inner->client, "inner", NULL) != HF_OK)
+        usleep(1000);
+    return NULL;
+}
+
+static void wait_inside(hf_lease *lease, const char *reason, void *arg)
+{
+    const hf_acquire_options options = {.resource = "r", .wait_ms = 60000, .request_id = "inner"};
+    hf_lease *other = NULL;
+    pthread_t thread;
+
+    (void)lease;
+    (void)reason;
+    (void)arg;
+    assert_int_equal(pthread_create(&thread, NULL, cancel_inner, NULL), 0);
+    assert_int_equal(hf_acquire(inner->client, &options, &other, NULL, NULL), HF_HELD);
+    pthread_join(thread, NULL);
+    sem_post(&inner_done);
+}
+
+static void serve_broken_and_cancels(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    if (strcmp(call->method, HFI_CANCEL_WAIT) == 0)
+        serve_cancels(fake, call);
+    else
+        serve_some_broken(fake, call);
+}
+
+static void a_loss_is_told_while_others_wait(void **state)
+{
+    const hf_client_options options = {.on_loss = wait_inside};
+    struct fake *fake = fake_new_threads(&options);
+    struct waiter waiters[4];
+    hf_lease *lease;
+
+    (void)state;
+    inner = fake;
+    sem_init(&inner_done, 0, 0);
+    fake->serve = serve_broken_and_cancels;
+    start_waiters(fake, waiters, 4);
+    lease = fake_acquire(fake, "broken", 600);
+    sem_wait(&inner_done);
+    assert_false(hf_lease_valid(lease));
+    fake_unpark(fake, serve_grant);
+    for (int i = 0; i < 4; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].result, HF_OK);
+        hf_lease_free(waiters[i].lease);
+    }
+    hf_lease_free(lease);
+    fake_free(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_slow_callback_delays_no_renewal),
         cmocka_unit_test(writes_of_one_lease_take_turns),
         cmocka_unit_test(many_leases_come_and_go),
+        cmocka_unit_test(one_of_many_waits_is_cancelled),
+        cmocka_unit_test(freeing_the_client_ends_its_waits),
+        cmocka_unit_test(what_a_freed_client_is_granted_is_given_back),
+        cmocka_unit_test(a_fork_leaves_the_parents_waits_alone),
+        cmocka_unit_test(a_loss_is_told_while_others_wait),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,23 @@
+/*
+ * acquire.h - asking for leases until the answer is final; shared by hf_acquire and the command-line client.
+ */
+#ifndef HOLDFAST_CLIENT_ACQUIRE_H
+#define HOLDFAST_CLIENT_ACQUIRE_H
+
+#include "client/lib/wait.h"
+#include "holdfast/v1/lease.pb-c.h"
+
+/*
+ * On HF_OK `call->response` is an AcquireResponse, and it is final: `granted`, `ended`, or `held` when the wait is over or was
+ * given up. Otherwise as hfi_call. Release the call in any case.
+ *
+ * `wait` (NULL = try once) has been begun, its `arg` is the request, its set_left hfi_acquire_set_left. The server does the
+ * waiting: one call, repeated with the same request_id for the time that remains when its answer is lost. A server that ends the
+ * wait early (it drains, say) is asked again after a pause. Several resources, and a server that cannot wait yet, are asked again
+ * and again, with pauses made here. Blocks.
+ */
+hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, struct hfi_wait *wait, struct hfi_call *call)
+    __attribute__((warn_unused_result));
+void hfi_acquire_set_left(struct hfi_wait *wait, int64_t left_ms);
+
+#endif
