@@ -252,8 +252,10 @@ static enum app_exit bring_up_schema(const char *dsn)
 {
     struct st_problem problem;
     struct st_migrate_report report;
-    enum st_migrate_status status = st_migrate(dsn, NULL, &report, &problem);
+    enum st_migrate_status status = st_migrate_until(dsn, NULL, asked_to_end, &report, &problem);
 
+    if (status == ST_MIGRATE_INTERRUPTED)
+        return APP_DRAINED; /* seen by the caller */
     if (status == ST_MIGRATE_OK) {
         log_info("schema.ready", log_int("version", report.version), log_int("version_before", report.version_before),
                  log_bool("functions_replaced", report.functions_replaced));

@@ -9,10 +9,40 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/log.h"
 #include "store/sync.h"
 
-enum { CONNECT_MS = 10000, QUERY_MS = 10000, LOCK_MS = 60000, MIGRATE_MS = 600000, MONTHS_AHEAD = 2 };
+enum {
+    CONNECT_MS = 10000,
+    QUERY_MS = 10000,
+    LOCK_MS = 60000,
+    MIGRATE_MS = 600000,
+    PAUSE_MIN_MS = 20, /* between two tries at locked tables, doubled each time */
+    PAUSE_MAX_MS = 1000,
+    WAITS_TOLD = 4,     /* tries that failed, before the log tells of them */
+    WAITS_PATIENT = 12, /* each so many tries one waits until autovacuum gives way, unless we are superuser */
+    MONTHS_AHEAD = 2
+};
+
+/*
+ * A migration takes all tables before it begins, so that it neither stops half-way nor holds some while it waits for others
+ * for long. Who waits for a table holds up everybody who comes after it, and a transaction that holds the table and wants
+ * another one of ours would wait for us in turn. So it waits for a moment only, then lets go of all and tries again: calls in
+ * flight take milliseconds. Those which all calls begin with come first. Autovacuum gives way to whoever has waited for
+ * deadlock_timeout (1 s), which only superusers may lower; and whoever lowers it is the one that gives up a deadlock.
+ */
+static const char lock_sql[] =
+    "DO $$DECLARE r record; BEGIN "
+    "BEGIN PERFORM set_config('deadlock_timeout', '10ms', true); PERFORM set_config('lock_timeout', '50ms', true); EXCEPTION WHEN "
+    "insufficient_privilege THEN NULL; END; "
+    "FOR r IN SELECT relname FROM pg_catalog.pg_class c WHERE relnamespace = to_regnamespace('holdfast') AND relkind IN ('r', 'p') "
+    "AND NOT relispartition ORDER BY relname <> 'resource', relname <> 'lease', oid LOOP "
+    "EXECUTE format('LOCK TABLE holdfast.%I IN ACCESS EXCLUSIVE MODE', r.relname); END LOOP; END$$";
+
+#define MOMENT  "SET LOCAL lock_timeout = '50ms'; "
+#define PATIENT "SET LOCAL lock_timeout = '1200ms'; "
 
 #define HASH_COMMENT "Holdfast, functions "
 /* "holdfast" in ASCII: the advisory lock that servers take turns by. */
@@ -24,6 +54,8 @@ struct run {
     int ours;
     int found;  /* the database's version */
     bool newer; /* and it is above ours, but compatible */
+    int waits;  /* tries that found a table locked */
+    bool (*interrupted)(void);
     struct st_problem *problem;
 };
 
@@ -101,31 +133,72 @@ static enum st_migrate_status read_history(struct run *run)
     return status;
 }
 
-/* Runs `sql` and then `record` in one transaction; names `what` if it fails. */
-static enum st_migrate_status in_transaction(struct run *run, const char *what, const char *sql, const char *record, int n_params,
-                                             const char *const *params)
+/* A transaction: `sql`, and what puts it on record. */
+struct step {
+    const char *what; /* for people */
+    const char *sql, *record;
+    const char *const *params; /* of `record` */
+    int n_params;
+    bool takes_tables; /* changes tables, and not only functions */
+};
+
+/* Takes the step. False: `why`, and nothing has happened. */
+static bool try_step(struct run *run, int64_t deadline, const struct step *step, struct st_problem *why)
+{
+    PGresult *result = NULL;
+    struct st_problem ignored;
+    bool patient = run->waits % WAITS_PATIENT == WAITS_PATIENT - 1;
+
+    if (!st_sync_do(run->conn, deadline, why, patient ? "BEGIN; " PATIENT : "BEGIN; " MOMENT) ||
+        (step->takes_tables && !st_sync_do(run->conn, deadline, why, lock_sql)) ||
+        !st_sync_do(run->conn, deadline, why, "SET LOCAL lock_timeout = '2s'") || !st_sync_do(run->conn, deadline, why, step->sql))
+        goto fail;
+    if (PQtransactionStatus(run->conn) != PQTRANS_INTRANS) {
+        st_problem_set(why, "it ends its transaction by itself");
+        goto fail;
+    }
+    result = st_sync_query(run->conn, deadline, why, step->record, step->n_params, step->params);
+    if (!result || !st_sync_do(run->conn, deadline, why, "COMMIT"))
+        goto fail;
+    PQclear(result);
+    return true;
+
+fail:
+    PQclear(result);
+    /* If that fails too, so will the next try, and the connection's end rolls back. */
+    if (PQtransactionStatus(run->conn) == PQTRANS_INERROR && !st_sync_do(run->conn, deadline, &ignored, "ROLLBACK"))
+        why->sqlstate[0] = '\0';
+    return false;
+}
+
+static int pause_ms(int tries)
+{
+    int ms = tries < 6 ? PAUSE_MIN_MS << tries : PAUSE_MAX_MS;
+    return ms < PAUSE_MAX_MS ? ms : PAUSE_MAX_MS;
+}
+
+/* The same, again and again while others' locks stand in the way. */
+static enum st_migrate_status take_step(struct run *run, const struct step *step)
 {
     int64_t deadline = st_sync_now() + MIGRATE_MS;
     struct st_problem why = {""};
-    PGresult *result = NULL;
 
-    if (!st_sync_do(run->conn, deadline, &why, "BEGIN") || !st_sync_do(run->conn, deadline, &why, sql))
-        goto fail;
-    if (PQtransactionStatus(run->conn) != PQTRANS_INTRANS) {
-        st_problem_set(&why, "it ends its transaction by itself");
-        goto fail;
+    while (!try_step(run, deadline, step, &why)) {
+        bool locked = strcmp(why.sqlstate, "55P03") == 0 || strcmp(why.sqlstate, "40P01") == 0;
+        if (!locked || st_sync_now() + PAUSE_MAX_MS >= deadline) {
+            st_problem_set(run->problem, "%s failed and was rolled back: %s", step->what, why.text);
+            return ST_MIGRATE_FAILED;
+        }
+        if (run->interrupted && run->interrupted()) {
+            st_problem_set(run->problem, "%s was given up, as asked: %s", step->what, why.text);
+            return ST_MIGRATE_INTERRUPTED;
+        }
+        if (run->waits == WAITS_TOLD)
+            log_warn("schema.waits", log_str("for", step->what), log_str("reason", why.text));
+        int ms = pause_ms(run->waits++);
+        nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
     }
-    result = st_sync_query(run->conn, deadline, &why, record, n_params, params);
-    if (!result || !st_sync_do(run->conn, deadline, &why, "COMMIT"))
-        goto fail;
-    PQclear(result);
     return ST_MIGRATE_OK;
-
-fail:
-    /* The connection is closed next, which rolls back. */
-    PQclear(result);
-    st_problem_set(run->problem, "%s failed and was rolled back: %s", what, why.text);
-    return ST_MIGRATE_FAILED;
 }
 
 static enum st_migrate_status apply(struct run *run, const struct hf_migration *migration)
@@ -136,10 +209,13 @@ static enum st_migrate_status apply(struct run *run, const struct hf_migration *
     snprintf(what, sizeof(what), "migration %d (%s)", migration->version, migration->name);
     snprintf(version, sizeof(version), "%d", migration->version);
     snprintf(compatible_from, sizeof(compatible_from), "%d", migration->compatible_from);
-    return in_transaction(run, what, migration->sql,
-                          "INSERT INTO holdfast.migration (version, name, compatible_from, applied_at) VALUES "
-                          "($1::int, $2, $3::int, pg_catalog.clock_timestamp())",
-                          3, params);
+    return take_step(run, &(struct step){.what = what,
+                                         .sql = migration->sql,
+                                         .record = "INSERT INTO holdfast.migration (version, name, compatible_from, applied_at) "
+                                                   "VALUES ($1::int, $2, $3::int, pg_catalog.clock_timestamp())",
+                                         .params = params,
+                                         .n_params = 3,
+                                         .takes_tables = true});
 }
 
 /* Whether the functions on record are others than ours. */
@@ -163,7 +239,7 @@ static enum st_migrate_status replace_functions(struct run *run)
     char comment[160];
     /* COMMENT takes no parameters; the hash is ours and plain. */
     snprintf(comment, sizeof(comment), "COMMENT ON SCHEMA holdfast IS '" HASH_COMMENT "%s'", run->set->functions_hash);
-    return in_transaction(run, "replacing the SQL functions", run->set->functions_sql, comment, 0, NULL);
+    return take_step(run, &(struct step){.what = "replacing the SQL functions", .sql = run->set->functions_sql, .record = comment});
 }
 
 static enum st_migrate_status bring_up(struct run *run, struct st_migrate_report *report)
@@ -199,10 +275,16 @@ static enum st_migrate_status make_partitions(struct run *run)
 enum st_migrate_status st_migrate(const char *dsn, const struct st_migrations *set, struct st_migrate_report *report,
                                   struct st_problem *problem)
 {
+    return st_migrate_until(dsn, set, NULL, report, problem);
+}
+
+enum st_migrate_status st_migrate_until(const char *dsn, const struct st_migrations *set, bool (*interrupted)(void),
+                                        struct st_migrate_report *report, struct st_problem *problem)
+{
     struct st_migrations own;
     struct st_migrate_report done = {0};
     enum st_migrate_status status = ST_MIGRATE_FAILED;
-    struct run run = {.set = set ? set : embedded(&own), .problem = problem};
+    struct run run = {.set = set ? set : embedded(&own), .interrupted = interrupted, .problem = problem};
 
     run.ours = (int)run.set->n;
     run.conn = st_sync_connect(dsn, CONNECT_MS, problem);

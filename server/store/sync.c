@@ -18,6 +18,7 @@ void st_problem_set(struct st_problem *problem, const char *format, ...)
     va_start(args, format);
     vsnprintf(problem->text, sizeof(problem->text), format, args);
     va_end(args);
+    problem->sqlstate[0] = '\0';
 
     char *to = problem->text;
     for (const char *from = problem->text; *from; from++) {
@@ -176,6 +177,7 @@ PGresult *st_sync_query(PGconn *conn, int64_t deadline_ms, struct st_problem *pr
         const char *context = PQresultErrorField(last, PG_DIAG_CONTEXT);
         st_problem_set(problem, "%s%s%s%s%s%s", text ? text : PQerrorMessage(conn), code ? " (SQLSTATE " : "", code ? code : "",
                        code ? ")" : "", context ? ", in " : "", context ? context : "");
+        snprintf(problem->sqlstate, sizeof(problem->sqlstate), "%s", code ? code : "");
         PQclear(last);
         return NULL;
     }
