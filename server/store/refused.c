@@ -125,7 +125,13 @@ void st_batch_refused(struct st_conn *conn, struct st_batch *batch)
     log_debug("store.batch_refused", log_str("kind", st_kinds[batch->kind].name), log_int("items", (int64_t)batch->items.count),
               log_str("sqlstate", sqlstate));
     batch->hasty = batch->hasty || failure == CO_LOCKED;
-    switch (co_judge(failure, batch->items.count, &batch->history, &store->budget)) {
+    enum co_next next = co_judge(failure, batch->items.count, &batch->history, &store->budget);
+    /* Some have ended since it was sent, and the guilty one may be among them: what is left isn't known to be at fault. */
+    if (batch->items.count < batch->call.n && failure != CO_PLAN && (next == CO_SPLIT || next == CO_GIVE_UP)) {
+        again(conn, batch, &conn->again);
+        return;
+    }
+    switch (next) {
     case CO_AGAIN:
         batch->due_ms = store->io->now_ms(store->io) + co_pause_ms(batch->history.conflicts, &store->random);
         again(conn, batch, &conn->paused);

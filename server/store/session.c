@@ -82,6 +82,16 @@ bool st_session_setup_result(struct st_conn *conn, const PGresult *res)
     return st_result_ok(res);
 }
 
+static void give_up_resend(struct st_conn *conn)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&conn->resend))) {
+        struct st_batch *batch = list_entry(node, struct st_batch, node);
+        st_batch_end(conn, batch, ST_OUTCOME_LOST, "");
+        st_batch_free(batch);
+    }
+}
+
 /* What was in flight when the last session broke: sent again before all else, or given up. */
 static void settle_ghost(struct st_conn *conn)
 {
@@ -91,15 +101,10 @@ static void settle_ghost(struct st_conn *conn)
         log_info(ended ? "store.sent_again" : "store.given_up", log_int("connection", conn->index),
                  log_int("batches", (int64_t)conn->resend.count));
     struct list_node *node;
-    while ((node = list_pop_front(&conn->resend))) {
-        struct st_batch *batch = list_entry(node, struct st_batch, node);
-        if (ended) {
-            st_batch_wait(conn, batch, &conn->again);
-        } else {
-            st_batch_end(conn, batch, ST_OUTCOME_LOST, "");
-            st_batch_free(batch);
-        }
-    }
+    if (!ended)
+        give_up_resend(conn);
+    while ((node = list_pop_front(&conn->resend)))
+        st_batch_wait(conn, list_entry(node, struct st_batch, node), &conn->again);
 }
 
 void st_session_begin(struct st_conn *conn)
@@ -145,7 +150,10 @@ void st_session_lost(struct st_conn *conn)
         st_batch_lost(conn, list_entry(node, struct st_batch, node));
     dissolve_all(conn, &conn->again);
     dissolve_all(conn, &conn->paused);
-    if (!conn->store->closing)
-        st_rebalance(conn->store);
+    if (conn->store->closing) {
+        give_up_resend(conn);
+        return;
+    }
+    st_rebalance(conn->store);
     st_wake(conn->store);
 }
