@@ -208,8 +208,7 @@ static void on_ready(void *arg)
     if (s->draining)
         return;
     s->io->timer_set(s->io, &s->ready_timer, s->connected_ms);
-    if (st_kind_name(ST_SWEEP))
-        app_upkeep_start(&s->upkeep, s->io, submit, look, s);
+    app_upkeep_start(&s->upkeep, s->io, submit, look, s);
 }
 
 static void on_call(void *arg, struct hp_call *call)
