@@ -7,7 +7,7 @@
 
 #include "client/cli/values.h"
 
-enum kind { TEXT, DURATION, NUMBER, SWITCH };
+enum kind { TEXT, DURATION, NUMBER, ON_OFF, SWITCH };
 
 static const struct {
     const char *name;
@@ -50,6 +50,8 @@ static bool take_value(struct cli_args *args, int flag, const char *value, struc
         wrong = cli_parse_duration(value, &args->number[flag]);
     else if (flags[flag].kind == NUMBER)
         wrong = cli_parse_number(value, &args->number[flag]);
+    else if (flags[flag].kind == ON_OFF)
+        wrong = cli_parse_on_off(value, &args->number[flag]);
     if (wrong) {
         hp_status_set(status, HP_R_MALFORMED, "--%s %s: %s", flags[flag].name, value, wrong);
         return false;
@@ -120,12 +122,12 @@ bool cli_args_parse(struct cli_args *args, int argc, char **argv, struct hp_stat
     return true;
 }
 
-bool cli_args_allow(const struct cli_args *args, unsigned allowed, const char *command, struct hp_status *status)
+bool cli_args_allow(const struct cli_args *args, uint64_t allowed, const char *command, struct hp_status *status)
 {
-    unsigned extra = args->given & ~(allowed | CLI_GLOBAL);
+    uint64_t extra = args->given & ~(allowed | CLI_GLOBAL);
 
     if (!extra)
         return true;
-    hp_status_set(status, HP_R_MALFORMED, "%s takes no --%s", command, flags[__builtin_ctz(extra)].name);
+    hp_status_set(status, HP_R_MALFORMED, "%s takes no --%s", command, flags[__builtin_ctzll(extra)].name);
     return false;
 }

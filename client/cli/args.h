@@ -33,7 +33,18 @@
     X(FILE, "file", TEXT, "F", "take the value from this file")                                                                    \
     X(PREFIX, "prefix", TEXT, "P", "only resources whose name begins so")                                                          \
     X(TOKEN, "token", NUMBER, "N", "the token of the lease that was seen")                                                         \
-    X(REASON, "reason", TEXT, "TEXT", "why, for the audit")
+    X(REASON, "reason", TEXT, "TEXT", "why, for the audit")                                                                        \
+    X(RESOURCE, "resource", TEXT, "R", "only what concerns this resource")                                                         \
+    X(LIMIT, "limit", NUMBER, "N", "at most so many, the newest")                                                                  \
+    X(LOOP, "loop", SWITCH, NULL, "go on renewing until the lease is lost or a signal comes")                                      \
+    X(LOCK_DELAY, "lock-delay", DURATION, "D", "after an expiry nobody is granted for so long (0s)")                               \
+    X(MIN_TTL, "min-ttl", DURATION, "D", "the shortest TTL (100ms)")                                                               \
+    X(MAX_TTL, "max-ttl", DURATION, "D", "the longest TTL (24h)")                                                                  \
+    X(AUDIT_WRITES, "audit-writes", ON_OFF, "on|off", "an audit entry for each write and delete (off)")                            \
+    X(MAX_LEASES, "max-leases", NUMBER, "N", "live leases at one time; 0: no limit (0)")                                           \
+    X(MAX_WAITERS, "max-waiters", NUMBER, "N", "waiters on one server at one time; 0: no limit (0)")                               \
+    X(MAX_VALUE_BYTES, "max-value-bytes", NUMBER, "N", "bytes of all values together; 0: no limit (0)")                            \
+    X(AUDIT_KEEP_DAYS, "audit-keep-days", NUMBER, "N", "how long audit entries are kept at least (400)")
 
 enum cli_flag {
 #define X(id, name, kind, value, help) CLI_##id,
@@ -43,17 +54,17 @@ enum cli_flag {
 };
 
 /* A set of flags. */
-#define CLI_BIT(flag) (1u << (flag))
+#define CLI_BIT(flag) (UINT64_C(1) << (flag))
+_Static_assert(CLI_FLAG_COUNT <= 64, "a set of flags is one word");
 /* The flags that every command takes. */
-enum {
-    CLI_GLOBAL = 1u << CLI_SERVER | 1u << CLI_NAMESPACE | 1u << CLI_KEY | 1u << CLI_TIMEOUT | 1u << CLI_JSON | 1u << CLI_HELP |
-                 1u << CLI_VERSION
-};
+#define CLI_GLOBAL                                                                                                                 \
+    (CLI_BIT(CLI_SERVER) | CLI_BIT(CLI_NAMESPACE) | CLI_BIT(CLI_KEY) | CLI_BIT(CLI_TIMEOUT) | CLI_BIT(CLI_JSON) |                  \
+     CLI_BIT(CLI_HELP) | CLI_BIT(CLI_VERSION))
 
 struct cli_args {
-    unsigned given;                   /* the flags that were given */
+    uint64_t given;                   /* the flags that were given */
     const char *text[CLI_FLAG_COUNT]; /* their values as typed */
-    int64_t number[CLI_FLAG_COUNT];   /* of DURATION (milliseconds) and NUMBER */
+    int64_t number[CLI_FLAG_COUNT];   /* of DURATION (milliseconds), NUMBER, and ON_OFF (1 or 0) */
     size_t n_words;                   /* words, the command word first */
     char **words;                     /* NULL-terminated */
     size_t n_behind;                  /* of `words`, how many stood behind `--` */
@@ -65,7 +76,7 @@ struct cli_args {
 bool cli_args_parse(struct cli_args *args, int argc, char **argv, struct hp_status *status) __attribute__((warn_unused_result));
 
 /* True if only flags of `allowed` were given. Otherwise `status` names the first other one. */
-bool cli_args_allow(const struct cli_args *args, unsigned allowed, const char *command, struct hp_status *status)
+bool cli_args_allow(const struct cli_args *args, uint64_t allowed, const char *command, struct hp_status *status)
     __attribute__((warn_unused_result));
 
 /* "--ttl D" with what it does, for help. */

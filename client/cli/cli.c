@@ -3,7 +3,10 @@
  */
 #include "client/cli/cli.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "client/cli/values.h"
 
@@ -36,7 +39,7 @@ bool cli_token(struct cli *cli, size_t index, int64_t *token)
     return !wrong;
 }
 
-static int print_hf_error(const struct cli *cli, const hf_error *error)
+int cli_hf_error(const struct cli *cli, const hf_error *error)
 {
     struct hp_status status;
     enum hp_reason reason = hp_reason_by_name(error->reason);
@@ -44,7 +47,9 @@ static int print_hf_error(const struct cli *cli, const hf_error *error)
     if (reason == HP_R_UNSPECIFIED)
         reason = error->result == HF_INVALID ? HP_R_MALFORMED : HP_R_INTERNAL;
     hp_status_set(&status, reason, "%s", error->message);
-    return cli_error(cli, &status);
+    if (error->code)
+        status.code = (enum hp_code)error->code;
+    return strcmp(error->reason, "UNREACHABLE") == 0 ? cli_error(cli, &status), CLI_UNREACHABLE : cli_error(cli, &status);
 }
 
 int cli_client(struct cli *cli)
@@ -57,12 +62,9 @@ int cli_client(struct cli *cli)
         return CLI_OK;
     if (cli_given(cli, CLI_TIMEOUT) && options.timeout_ms == 0)
         return cli_usage_error(cli, "--timeout %s: a call needs some time", cli_text(cli, CLI_TIMEOUT));
-    /* With a short timeout: out of reach shall not look like an answer that was lost. */
-    if (options.timeout_ms > 0 && options.timeout_ms < HF_DEFAULT_CONNECT_TIMEOUT_MS)
-        options.connect_timeout_ms = options.timeout_ms - options.timeout_ms / 4;
     if (hf_client_new(&options, &cli->client, &error) == HF_OK)
         return CLI_OK;
-    return print_hf_error(cli, &error);
+    return cli_hf_error(cli, &error);
 }
 
 int cli_call(struct cli *cli, struct hfi_call *call)
@@ -71,8 +73,22 @@ int cli_call(struct cli *cli, struct hfi_call *call)
 
     if (failed)
         return failed;
-    if (hfi_call(cli->client, call) == HF_OK)
+    return cli_ended(cli, hfi_call(cli->client, call), call);
+}
+
+int cli_ended(struct cli *cli, hf_result result, const struct hfi_call *call)
+{
+    if (result == HF_OK)
         return CLI_OK;
     int status = cli_error(cli, &call->status);
     return call->unreachable ? CLI_UNREACHABLE : status;
+}
+
+void cli_actor(char actor[CLI_ACTOR_SIZE])
+{
+    char host[128] = "";
+    const char *user = getenv("USER");
+
+    gethostname(host, sizeof(host) - 1);
+    snprintf(actor, CLI_ACTOR_SIZE, "%.60s@%s", user && *user ? user : "unknown", *host ? host : "localhost");
 }

@@ -50,6 +50,12 @@ int cli_client(struct cli *cli) __attribute__((warn_unused_result));
 /* CLI_OK: call->response is the server's answer. Otherwise the exit status; the error was printed. The call is to be released in
  * any case. Makes the client if need be. */
 int cli_call(struct cli *cli, struct hfi_call *call) __attribute__((warn_unused_result));
+/* The same for a call that has been made. */
+int cli_ended(struct cli *cli, hf_result result, const struct hfi_call *call) __attribute__((warn_unused_result));
+
+enum { CLI_ACTOR_SIZE = 200 };
+/* user@host: who does it, for the audit. */
+void cli_actor(char actor[CLI_ACTOR_SIZE]);
 
 /* ---- output ---- */
 
@@ -57,8 +63,12 @@ int cli_call(struct cli *cli, struct hfi_call *call) __attribute__((warn_unused_
 void cli_print_json(const void *message);
 /* Prints an error by the form asked for, and returns the exit status of its code. */
 int cli_error(const struct cli *cli, const struct hp_status *status);
+/* The same for an error of the library's. */
+int cli_hf_error(const struct cli *cli, const hf_error *error);
 /* The same for INVALID_ARGUMENT / MALFORMED. */
 int cli_usage_error(const struct cli *cli, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The system refused us something: errno. CLI_FAILED. */
+int cli_system_error(const struct cli *cli, const char *what);
 /* A response that means no: `holdfast: WHAT: message` on stderr for people, nothing with --json, which printed the response.
  * Returns CLI_REFUSED. */
 int cli_refused(const struct cli *cli, const char *what, const char *format, ...) __attribute__((format(printf, 3, 4)));
@@ -81,6 +91,7 @@ const char *cli_ms(int64_t ms);
 
 int cli_acquire(struct cli *cli);
 int cli_renew(struct cli *cli);
+int cli_renew_loop(struct cli *cli);
 int cli_release(struct cli *cli);
 int cli_leases(struct cli *cli);
 int cli_lease(struct cli *cli);
@@ -90,6 +101,8 @@ int cli_write(struct cli *cli);
 int cli_read(struct cli *cli);
 int cli_delete(struct cli *cli);
 int cli_resources(struct cli *cli);
+int cli_namespace(struct cli *cli);
+int cli_audit(struct cli *cli);
 int cli_stats(struct cli *cli);
 int cli_run(struct cli *cli);
 int cli_demo(struct cli *cli);

@@ -1,5 +1,5 @@
 /*
- * cmd_lease.c - acquire, renew, release, leases, lease, break.
+ * cmd_lease.c - renew, release, leases, lease, break.
  */
 #include "client/cli/cli.h"
 
@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "client/cli/items.h"
-#include "client/cli/wait.h"
 #include "holdfast/v1/lease.pb-c.h"
 
 static const char *loss_name(int reason)
@@ -19,91 +18,6 @@ static const char *loss_name(int reason)
     const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(&holdfast__v1__lost__reason__descriptor, reason);
 
     return value ? value->name : "UNSPECIFIED";
-}
-
-/* ---- acquire ---- */
-
-static int print_held(const struct cli *cli, const Holdfast__V1__Held *held)
-{
-    if (held->guarded)
-        return cli_refused(cli, "HELD", "%s is locked by another transaction", held->resource);
-    if (!*held->holder)
-        return cli_refused(cli, "HELD", "%s is free, but cannot be had for another %s (newest token %" PRId64 ")", held->resource,
-                           cli_ms(held->remaining_ms), held->token);
-    return cli_refused(cli, "HELD", "%s is held by %s for %s (token %" PRId64 ", %s left)", held->resource, held->holder,
-                       held->task, held->token, cli_ms(held->remaining_ms));
-}
-
-static int print_acquired(const struct cli *cli, const Holdfast__V1__AcquireResponse *response)
-{
-    if (cli->json)
-        cli_print_json(response);
-    switch (response->outcome_case) {
-    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED: {
-        struct cli_table table = {.columns = 3};
-        if (cli->json)
-            return CLI_OK;
-        cli_row(&table, "RESOURCE", "TOKEN", "TTL");
-        for (size_t i = 0; i < response->granted->n_grants; i++)
-            cli_row(&table, response->granted->grants[i]->resource, cli_int(response->granted->grants[i]->token),
-                    cli_ms(response->granted->ttl_ms));
-        cli_table_print(&table);
-        return CLI_OK;
-    }
-    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD:
-        return print_held(cli, response->held);
-    case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED:
-        return cli_refused(cli, "ENDED", "this request id was granted token %" PRId64 ", and that lease is over",
-                           response->ended->token);
-    default:
-        return cli_bad_answer(cli);
-    }
-}
-
-/* Asks again, with the same request_id, while the answer is `held` and the wait isn't over. */
-static int acquire_waiting(struct cli *cli, struct hfi_call *call)
-{
-    struct wait wait;
-
-    wait_begin(&wait, cli_number(cli, CLI_WAIT, 0));
-    for (;;) {
-        int failed = cli_call(cli, call);
-        if (failed)
-            return failed;
-        const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)call->response;
-        int64_t pause_ms = wait_pause_ms(&wait);
-        if (response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD || pause_ms < 0)
-            return print_acquired(cli, response);
-        hfi_call_release(call);
-        usleep((useconds_t)pause_ms * 1000);
-    }
-}
-
-int cli_acquire(struct cli *cli)
-{
-    Holdfast__V1__AcquireRequest request = HOLDFAST__V1__ACQUIRE_REQUEST__INIT;
-    struct hfi_call call = {.method = HFI_ACQUIRE,
-                            .request = &request.base,
-                            .response_type = &holdfast__v1__acquire_response__descriptor,
-                            .retry = HFI_RETRY_HARMLESS};
-    char id[HFI_ID_SIZE];
-
-    int failed = cli_client(cli);
-    if (failed)
-        return failed;
-    hfi_new_id(cli->client, id);
-    request.namespace_ = (char *)cli->name_space;
-    request.n_resources = cli->args.n_words - 1;
-    request.resources = cli->args.words + 1;
-    request.task = (char *)(cli_given(cli, CLI_TASK) ? cli_text(cli, CLI_TASK) : "");
-    request.holder = (char *)(cli_given(cli, CLI_HOLDER) ? cli_text(cli, CLI_HOLDER) : hf_client_holder(cli->client));
-    request.ttl_ms = cli_number(cli, CLI_TTL, HF_DEFAULT_TTL_MS);
-    request.request_id = (char *)(cli_given(cli, CLI_REQUEST_ID) ? cli_text(cli, CLI_REQUEST_ID) : id);
-    if (request.n_resources > 1 && cli_number(cli, CLI_WAIT, 0) > 0)
-        return cli_usage_error(cli, "--wait: several resources cannot be waited for");
-    int result = acquire_waiting(cli, &call);
-    hfi_call_release(&call);
-    return result;
 }
 
 /* ---- renew, release ---- */
@@ -117,6 +31,8 @@ int cli_renew(struct cli *cli)
                             .response_type = &holdfast__v1__renew_response__descriptor,
                             .retry = HFI_RETRY_HARMLESS};
 
+    if (cli_given(cli, CLI_LOOP))
+        return cli_renew_loop(cli);
     if (!item_of_words(cli, &it))
         return CLI_USAGE;
     request.namespace_ = (char *)cli->name_space;
@@ -326,13 +242,11 @@ int cli_break(struct cli *cli)
                             .request = &request.base,
                             .response_type = &holdfast__v1__break_response__descriptor,
                             .retry = HFI_RETRY_HARMLESS};
-    char host[128] = "", actor[200];
+    char actor[CLI_ACTOR_SIZE];
 
     if (!cli_given(cli, CLI_TOKEN) || !cli_given(cli, CLI_REASON))
         return cli_usage_error(cli, "break needs --token N (of the lease that was seen) and --reason TEXT (for the audit)");
-    gethostname(host, sizeof(host) - 1);
-    const char *user = getenv("USER");
-    snprintf(actor, sizeof(actor), "%.60s@%s", user && *user ? user : "unknown", *host ? host : "localhost");
+    cli_actor(actor);
     request.namespace_ = (char *)cli->name_space;
     request.resource = (char *)cli_word(cli, 0);
     request.token_seen = cli_number(cli, CLI_TOKEN, 0);

@@ -60,6 +60,23 @@ static void print_batches(const Holdfast__V1__StatsResponse *stats)
     cli_table_print(&table);
 }
 
+static void print_waits(const Holdfast__V1__StatsResponse *stats)
+{
+    const Holdfast__V1__WaitStats *waits = stats->waits;
+    struct cli_table table = {.columns = 2};
+
+    if (!waits || !(waits->waiters || waits->hand_overs || waits->arrivals))
+        return;
+    cli_row(&table, "WAITERS", cli_int(waits->waiters));
+    cli_row(&table, "  RESOURCES", cli_int(waits->resources));
+    cli_row(&table, "HAND-OVERS", cli_int(waits->hand_overs));
+    cli_row(&table, "  TRIES", cli_int(waits->tries));
+    cli_row(&table, "  WAKE-UPS", cli_int(waits->wake_ups));
+    cli_row(&table, "  GIVEN BACK", cli_int(waits->given_back));
+    putchar('\n');
+    cli_table_print(&table);
+}
+
 static void print_outcomes(const Holdfast__V1__StatsResponse *stats)
 {
     struct cli_table table = {.columns = 2};
@@ -89,6 +106,7 @@ int cli_stats(struct cli *cli)
             print_server(stats);
             print_methods(stats);
             print_batches(stats);
+            print_waits(stats);
             print_outcomes(stats);
         }
     }

@@ -10,6 +10,10 @@
 
 #define BIT(flag) CLI_BIT(CLI_##flag)
 
+#define POLICY                                                                                                                     \
+    (BIT(LOCK_DELAY) | BIT(MIN_TTL) | BIT(MAX_TTL) | BIT(AUDIT_WRITES) | BIT(MAX_LEASES) | BIT(MAX_WAITERS) |                      \
+     BIT(MAX_VALUE_BYTES) | BIT(AUDIT_KEEP_DAYS))
+
 enum { ANY = 1 << 20 };
 
 static int help(struct cli *cli);
@@ -18,7 +22,7 @@ const struct cli_command cli_commands[] = {
     {"acquire", "RESOURCE… [--task T] [--holder H] [--ttl D] [--wait D] [--request-id ID]",
      "take the lease of a resource, or of up to 16, all or none", BIT(TASK) | BIT(HOLDER) | BIT(TTL) | BIT(WAIT) | BIT(REQUEST_ID),
      1, ANY, cli_acquire},
-    {"renew", "RESOURCE TOKEN [--ttl D]", "prolong a lease that still lives", BIT(TTL), 2, 2, cli_renew},
+    {"renew", "[--loop] RESOURCE TOKEN [--ttl D]", "prolong a lease that still lives", BIT(TTL) | BIT(LOOP), 2, 2, cli_renew},
     {"release", "RESOURCE TOKEN", "give a lease back", 0, 2, 2, cli_release},
     {"check", "RESOURCE TOKEN", "say whether a token is current", 0, 2, 2, cli_check},
     {"write", "RESOURCE TOKEN VALUE|-|--file F [--expected-version N] [--write-seq N]",
@@ -32,8 +36,11 @@ const struct cli_command cli_commands[] = {
     {"break", "RESOURCE --token N --reason TEXT", "end somebody's lease", BIT(TOKEN) | BIT(REASON), 1, 1, cli_break},
     {"run", "RESOURCE [--task T] [--ttl D] [--wait D] -- CMD…", "hold a lease while a command runs",
      BIT(TASK) | BIT(TTL) | BIT(WAIT), 1, ANY, cli_run},
+    {"namespace", "create NAME [policies] | set NAME [policies] | list", "make namespaces, and set their policies", POLICY, 1, 2,
+     cli_namespace, "create set list"},
+    {"audit", "[--resource R] [--limit N]", "list what happened, newest first", BIT(RESOURCE) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
-    {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo},
+    {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo, "takeover"},
     {"demo-worker", "", NULL, BIT(TTL) | BIT(TASK), 1, 1, cli_demo_worker},
     {"help", "[CMD]", "print help", 0, 0, 1, help},
     {NULL},
@@ -47,7 +54,7 @@ static const struct cli_command *find(const char *name)
     return NULL;
 }
 
-static void print_flags(unsigned flags)
+static void print_flags(uint64_t flags)
 {
     for (int i = 0; i < CLI_FLAG_COUNT; i++) {
         char head[64];
@@ -79,6 +86,12 @@ static void print_one(const struct cli_command *command)
     if (command->flags)
         printf("\nflags:\n");
     print_flags(command->flags);
+    if (command->handler == cli_renew)
+        printf("\nWith --loop it renews every TTL/3 until the lease is lost (exit 1; the last line on stderr tells why) or SIGTERM "
+               "or\n"
+               "SIGINT comes (exit 0; the lease is not released). It prints nothing, or with --json a line for each renewal.\n");
+    if (command->handler == cli_namespace)
+        printf("\nA policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n");
     if (command->handler == cli_run)
         printf("\nCMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment. CMD and\n"
                "all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"

@@ -10,9 +10,10 @@ struct cli_command {
     const char *name;
     const char *usage;           /* what stands behind the name */
     const char *summary;         /* NULL: not shown in help */
-    unsigned flags;              /* beside the global ones */
+    uint64_t flags;              /* beside the global ones */
     size_t min_words, max_words; /* behind the command word */
     int (*handler)(struct cli *cli);
+    const char *choices; /* what the first word may be, separated by spaces; NULL: anything */
 };
 
 /* Runs the command; returns the exit status of the program. */

@@ -7,37 +7,24 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/cli/wait.h"
 #include "client/lib/call.h"
+
+enum { CANCEL_AGAIN_MS = 20 };
 
 static void *ask(void *arg)
 {
     struct getting *getting = arg;
-    char id[HFI_ID_SIZE];
-    struct wait wait;
 
-    hfi_new_id(getting->client, id);
-    getting->options.request_id = id;
-    getting->options.wait_ms = 0;
-    wait_begin(&wait, getting->wait_ms);
-    for (;;) {
-        getting->result = hf_acquire(getting->client, &getting->options, &getting->lease, &getting->held, &getting->error);
-        if (getting->result != HF_HELD || atomic_load(&getting->cancelled))
-            break;
-        int64_t pause_ms = wait_pause_ms(&wait);
-        if (pause_ms < 0)
-            break;
-        usleep((useconds_t)pause_ms * 1000);
-        if (atomic_load(&getting->cancelled))
-            break;
-    }
-    getting->options.request_id = NULL;
+    getting->result = hf_acquire(getting->client, &getting->options, &getting->lease, &getting->held, &getting->error);
     eventfd_write(getting->done_fd, 1);
     return NULL;
 }
 
 bool getting_begin(struct getting *getting)
 {
+    _Static_assert(sizeof(getting->request_id) == HFI_ID_SIZE, "an id fits");
+    hfi_new_id(getting->client, getting->request_id);
+    getting->options.request_id = getting->request_id;
     getting->done_fd = eventfd(0, EFD_CLOEXEC);
     if (getting->done_fd < 0)
         return false;
@@ -54,7 +41,12 @@ bool getting_end(struct getting *getting, int ms)
     return true;
 }
 
-void getting_cancel(struct getting *getting)
+bool getting_cancel(struct getting *getting, int ms)
 {
-    atomic_store(&getting->cancelled, true);
+    for (; ms > 0; ms -= CANCEL_AGAIN_MS) {
+        hf_acquire_cancel(getting->client, getting->request_id, NULL); /* finds nothing before the thread has begun to wait */
+        if (getting_end(getting, CANCEL_AGAIN_MS))
+            return true;
+    }
+    return false;
 }

@@ -5,7 +5,6 @@
 #define HOLDFAST_CLI_GETTING_H
 
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -14,8 +13,7 @@
 struct getting {
     /* in */
     hf_client *client;
-    hf_acquire_options options; /* wait_ms and request_id are set here */
-    int64_t wait_ms;
+    hf_acquire_options options; /* its request_id is set here */
 
     /* out: valid once `done_fd` is readable */
     int done_fd; /* an eventfd */
@@ -24,15 +22,15 @@ struct getting {
     hf_held held;
     hf_error error;
 
-    atomic_bool cancelled;
+    char request_id[33];
     pthread_t thread;
 };
 
-/* The thread tries until it has the lease, or the wait is over, or getting_cancel() was called. False: no thread or eventfd. */
+/* The thread has the lease, or knows why not, when `done_fd` becomes readable. False: no thread or eventfd. */
 bool getting_begin(struct getting *getting) __attribute__((warn_unused_result));
 /* True if it is done within `ms`; then its thread has ended. False: it still asks; leave it alone. */
 bool getting_end(struct getting *getting, int ms);
-/* It stops asking as soon as the answer on its way has come. */
-void getting_cancel(struct getting *getting);
+/* The wait is cancelled, at the server too, and that ended within `ms`: as getting_end. */
+bool getting_cancel(struct getting *getting, int ms);
 
 #endif

@@ -75,7 +75,9 @@ int pages_fetch(struct cli *cli, struct pages *pages)
             for (size_t i = 0; i < n; i++)
                 pages->items[pages->n++] = items[i];
         }
-    } while (*page_token);
+    } while (*page_token && (!pages->limit || pages->n < pages->limit));
+    if (pages->limit && pages->n > pages->limit)
+        pages->n = pages->limit;
     return CLI_OK;
 }
 

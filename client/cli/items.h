@@ -22,13 +22,14 @@ int cli_bad_answer(const struct cli *cli);
 /* Prints the table for people; with --json nothing. Releases it. */
 void cli_table_show(const struct cli *cli, struct cli_table *table);
 
-/* All pages of a list. In: the first five. Out: the items, which live until pages_release. */
+/* All pages of a list. In: the first six. Out: the items, which live until pages_release. */
 struct pages {
     const char *method;
     const ProtobufCMessageDescriptor *response_type;
     void *request;
     void *(*fill)(const struct cli *cli, void *request, const char *page_token);
     const char *(*items_of)(const void *response, void ***items, size_t *n); /* returns the next page's token */
+    size_t limit;                                                            /* 0 = all */
 
     void **items;
     size_t n;

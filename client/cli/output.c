@@ -3,6 +3,7 @@
  */
 #include "client/cli/cli.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -81,6 +82,14 @@ int cli_usage_error(const struct cli *cli, const char *format, ...)
     vsnprintf(message, sizeof(message), format, args);
     va_end(args);
     hp_status_set(&status, HP_R_MALFORMED, "%s", message);
+    return cli_error(cli, &status);
+}
+
+int cli_system_error(const struct cli *cli, const char *what)
+{
+    struct hp_status status;
+
+    hp_status_set(&status, HP_R_INTERNAL, "%s: %s", what, strerror(errno));
     return cli_error(cli, &status);
 }
 

@@ -25,7 +25,7 @@
 enum { RUN_FAILED = 125, RUN_CANNOT_START = 126, RUN_NOT_FOUND = 127 };
 /* How often the deadline is passed on; how long the guardian may take to end everything after a loss; how long a cancelled
  * acquire may take to come back. */
-enum { TICK_MAX_MS = 1000, TICK_MIN_MS = 10, GUARDIAN_PATIENCE_MS = 3000, CANCEL_PATIENCE_MS = 1000 };
+enum { TICK_MAX_MS = 1000, TICK_MIN_MS = 10, GUARDIAN_PATIENCE_MS = 3000, CANCEL_PATIENCE_MS = 1500 };
 
 static const int passed_on[] = {SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGCONT, SIGWINCH};
 
@@ -139,8 +139,7 @@ static int interrupted(struct getting *getting, int sig)
 {
     char message[64];
 
-    getting_cancel(getting);
-    if (getting_end(getting, CANCEL_PATIENCE_MS) && getting->result == HF_OK)
+    if (getting_cancel(getting, CANCEL_PATIENCE_MS) && getting->result == HF_OK)
         hf_release(getting->lease, NULL);
     snprintf(message, sizeof(message), "by SIG%s", sigabbrev_np(sig));
     say("lease not got", "INTERRUPTED", message);
@@ -321,10 +320,10 @@ static int run_guarded(struct run *run, char *const *argv)
         goto out;
     }
     getting->client = run->cli->client;
-    getting->wait_ms = cli_number(run->cli, CLI_WAIT, 0);
     getting->options = (hf_acquire_options){.resource = run->resource,
                                             .task = cli_text(run->cli, CLI_TASK),
                                             .ttl_ms = run->ttl_ms,
+                                            .wait_ms = cli_number(run->cli, CLI_WAIT, 0),
                                             .on_loss = on_loss,
                                             .on_loss_arg = run};
     status = get_lease(run, getting);
@@ -347,6 +346,8 @@ int cli_run(struct cli *cli)
     run.ttl_ms = cli_number(cli, CLI_TTL, HF_DEFAULT_TTL_MS);
     if (!run.ttl_ms)
         return cli_usage_error(cli, "--ttl %s: a lease needs some time", cli_text(cli, CLI_TTL));
+    if (cli_number(cli, CLI_WAIT, 0) > HF_WAIT_MAX_MS)
+        return cli_usage_error(cli, "--wait %s: at most 1h", cli_text(cli, CLI_WAIT));
     run.loss_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     set_environment(&run);
     if (run.loss_fd < 0 || !take_signals(&run) ||

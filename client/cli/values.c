@@ -58,6 +58,16 @@ const char *cli_parse_number(const char *text, int64_t *number)
     return NULL;
 }
 
+const char *cli_parse_on_off(const char *text, int64_t *number)
+{
+    const bool on = strcmp(text, "on") == 0;
+
+    if (!on && strcmp(text, "off") != 0)
+        return "it is either on or off";
+    *number = on;
+    return NULL;
+}
+
 void cli_format_duration(int64_t ms, char *out, size_t size)
 {
     int64_t s = ms / 1000;

@@ -20,6 +20,9 @@ const char *cli_parse_duration(const char *text, int64_t *ms) __attribute__((war
 /* NULL: `*number` is `text`, a whole number with an optional minus. Otherwise what is wrong with it (static). */
 const char *cli_parse_number(const char *text, int64_t *number) __attribute__((warn_unused_result));
 
+/* NULL: `*number` is 1 for "on" and 0 for "off". Otherwise what is wrong with it (static). */
+const char *cli_parse_on_off(const char *text, int64_t *number) __attribute__((warn_unused_result));
+
 /* Writes `ms` for people: 250ms, 1.5s, 3m20s, 2h05m. */
 void cli_format_duration(int64_t ms, char *out, size_t size);
 

@@ -16,7 +16,8 @@
 
 static char S_acquire[] = "acquire", S_r[] = "r", S_ttl[] = "--ttl", S_5s[] = "5s", S_ttl5[] = "--ttl=5s", S_json[] = "--json",
             S_dashes[] = "--", S_dash[] = "-", S_minus[] = "-5", S_json1[] = "--json=1", S_nope[] = "--nope", S_30[] = "30",
-            S_token[] = "--token", S_h[] = "-h", S_task[] = "--task", S_empty[] = "", S_7m[] = "7m";
+            S_token[] = "--token", S_h[] = "-h", S_task[] = "--task", S_empty[] = "", S_7m[] = "7m",
+            S_audit_writes[] = "--audit-writes", S_keep[] = "--audit-keep-days=3";
 
 static void durations(void **state)
 {
@@ -57,6 +58,20 @@ static void numbers(void **state)
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
         assert_non_null(cli_parse_number(bad[i], &number));
     assert_int_equal(number, INT64_MAX);
+}
+
+static void on_and_off(void **state)
+{
+    static const char *const bad[] = {"", "ON", "1", "true", "yes", "onoff", "of"};
+    int64_t number = 5;
+    (void)state;
+
+    assert_null(cli_parse_on_off("on", &number));
+    assert_int_equal(number, 1);
+    assert_null(cli_parse_on_off("off", &number));
+    assert_int_equal(number, 0);
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        assert_non_null(cli_parse_on_off(bad[i], &number));
 }
 
 static void formats(void **state)
@@ -138,6 +153,7 @@ REFUSED(refuses_minus, "-5", S_acquire, S_minus)
 REFUSED(refuses_bare_number, "bare number", S_acquire, S_ttl, S_30)
 REFUSED(refuses_missing_value, "--ttl needs", S_acquire, S_ttl)
 REFUSED(refuses_bad_number, "--token 5s", S_acquire, S_token, S_5s)
+REFUSED(refuses_neither_on_nor_off, "--audit-writes 5s: it is either", S_acquire, S_audit_writes, S_5s)
 REFUSED(refuses_switch_value, "--json takes no", S_acquire, S_json1)
 
 static void json_known_when_refused(void **state)
@@ -160,11 +176,23 @@ static void allows_by_command(void **state)
     assert_string_equal(status.message, "lease takes no --ttl");
 }
 
+static void the_last_flag_is_a_flag_too(void **state)
+{
+    (void)state;
+    PARSE(S_acquire, S_keep);
+
+    assert_true(ok);
+    assert_int_equal(args.number[CLI_AUDIT_KEEP_DAYS], 3);
+    assert_false(cli_args_allow(&args, 0, "acquire", &status));
+    assert_string_equal(status.message, "acquire takes no --audit-keep-days");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(durations),
         cmocka_unit_test(numbers),
+        cmocka_unit_test(on_and_off),
         cmocka_unit_test(formats),
         cmocka_unit_test(flags_anywhere),
         cmocka_unit_test(last_counts),
@@ -175,9 +203,11 @@ int main(void)
         cmocka_unit_test(refuses_bare_number),
         cmocka_unit_test(refuses_missing_value),
         cmocka_unit_test(refuses_bad_number),
+        cmocka_unit_test(refuses_neither_on_nor_off),
         cmocka_unit_test(refuses_switch_value),
         cmocka_unit_test(json_known_when_refused),
         cmocka_unit_test(allows_by_command),
+        cmocka_unit_test(the_last_flag_is_a_flag_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
