@@ -242,13 +242,8 @@ void st_build_release(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
     BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.release.token);
-    bool unless = false;
-    for (size_t i = 0; i < call->n; i++)
-        unless = unless || call->items[i]->in.release.unless_repeated;
-    if (unless)
-        BUILD_ARRAY(ST_OID_BOOL, st_element_bool, item->in.release.unless_repeated);
-    else
-        st_params_null(params);
+    /* Never NULL: that is a server that doesn't know of turns. */
+    BUILD_ARRAY(ST_OID_BOOL, st_element_bool, item->in.release.unless_repeated);
 }
 
 void st_build_leave(struct st_params *params, const struct st_call *call)
