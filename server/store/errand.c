@@ -232,6 +232,8 @@ static void lost(struct st_conn *conn)
 {
     struct st_errands *errands = &conn->store->errands;
     free_steps(&errands->steps);
+    if (errands->running && conn->store->closing)
+        present(errands)->flags |= ST_MAYBE_DONE;
     errands->running = false;
     errands->sqlstate[0] = 0;
 }
