@@ -123,10 +123,11 @@ static void end(struct outage *o)
 static void *play(void *arg)
 {
     struct outage *o = arg;
-    const int64_t token = hf_lease_token(o->watch.lease);
+    const int64_t token = hf_lease_token(o->watch.lease), granted = hf_lease_deadline_ms(o->watch.lease);
     hf_write_result written;
     hf_error error = {0};
-    NEED(o->trouble, error, px_wait(o->px, o->good, 1, (int)ttl_ms + SOON));
+    for (int64_t until = hfi_boot_ms() + SOON; hf_lease_deadline_ms(o->watch.lease) == granted; t_sleep_ms(1))
+        NEED(o->trouble, error, hfi_boot_ms() < until); /* the first renewal: A has heard of it */
     int64_t start = px_count(o->px, o->good).last_ms, lasts = ttl_ms * 60 / 100;
     if (o->when_due) {
         /* The renewal that is due is the first one to fail: the rule waits for it, the others are timed. */

@@ -115,17 +115,14 @@ static void answer(struct fake_server *server, int fd, const uint8_t *frame, siz
     }
     replies.n_replies = calls->n_calls;
     replies.replies = pointers;
-    const char *payload = (const char *)calls->calls[0]->payload.data;
-    note(server, payload, calls->calls[0]->payload.len);
-    if (strncmp(payload, "mute", 4) != 0) {
-        size_t size = holdfast__v1__reply_envelope__get_packed_size(&replies);
-        uint8_t *packed = malloc(size);
-        if (!packed)
-            abort();
-        holdfast__v1__reply_envelope__pack(&replies, packed);
-        send_frame(fd, id_of(frame), packed, size);
-        free(packed);
-    }
+    note(server, (const char *)calls->calls[0]->payload.data, calls->calls[0]->payload.len);
+    size_t size = holdfast__v1__reply_envelope__get_packed_size(&replies);
+    uint8_t *packed = malloc(size);
+    if (!packed)
+        abort();
+    holdfast__v1__reply_envelope__pack(&replies, packed);
+    send_frame(fd, id_of(frame), packed, size);
+    free(packed);
     holdfast__v1__call_envelope__free_unpacked(calls, NULL);
 }
 

@@ -2,8 +2,8 @@
  * fake.h - a client and a server that speak SP over TCP by hand and hide nothing, so that a test sees what the proxy did: messages
  * twice, in another order, or half.
  *
- * Conversations are strings. The server answers each call of an envelope with its own payload and notes it; a payload that begins
- * with "mute" gets no answer. What both tell ends in a fail of the running test when the network does something no proxy may do.
+ * Conversations are strings: the server answers each call of an envelope with the call's own payload, and notes that of the first.
+ * Where the network does what no proxy may do, such as breaking the framing, the program is aborted.
  */
 #ifndef HOLDFAST_TESTS_ROBUSTNESS_FAKE_H
 #define HOLDFAST_TESTS_ROBUSTNESS_FAKE_H

@@ -374,8 +374,12 @@ static void take_connections(struct px *px)
         link->next = px->links;
         px->links = link;
         /* On this machine: it is there at once, or not at all. */
-        if (px->refuse || connect(server, (struct sockaddr *)&px->server, sizeof(px->server)) != 0)
+        bool refused = px->refuse || connect(server, (struct sockaddr *)&px->server, sizeof(px->server)) != 0;
+        if (refused)
             px_cut_link(link);
+        if (px->trace)
+            fprintf(px->trace, "+%lld ms connection %u %s\n", (long long)(px_now_ms() - px->start_ms), link->number,
+                    refused ? "refused" : "taken");
     }
 }
 
