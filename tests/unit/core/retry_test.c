@@ -157,6 +157,23 @@ static void pauses_grow_and_are_bounded(void **state)
     }
 }
 
+static void looks_at_busy_rows_grow_apart(void **state)
+{
+    (void)state;
+    struct hb_random random;
+    hb_random_seed(&random, 5);
+    for (unsigned tries = 0; tries < 300; tries++) {
+        int64_t most = tries < 4 ? 10 << tries : 100, least_seen = INT64_MAX, most_seen = 0;
+        for (int i = 0; i < 200; i++) {
+            int64_t ms = co_slow_pause_ms(tries, &random);
+            assert_in_range(ms, most / 2, most);
+            least_seen = ms < least_seen ? ms : least_seen;
+            most_seen = ms > most_seen ? ms : most_seen;
+        }
+        assert_true(least_seen < most_seen); /* they don't come in step */
+    }
+}
+
 static void halves(void **state)
 {
     (void)state;
@@ -181,6 +198,7 @@ int main(void)
         cmocka_unit_test(first_steps),
         cmocka_unit_test(the_budget_bounds_retries),
         cmocka_unit_test(pauses_grow_and_are_bounded),
+        cmocka_unit_test(looks_at_busy_rows_grow_apart),
         cmocka_unit_test(halves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
