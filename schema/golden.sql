@@ -202,7 +202,7 @@ BEGIN
             p_labels, p_may_grant, p_mine, p_t) v WHERE v.outcome = 1 AND v.waiting
     LOOP
         turn := holdfast.turn_before(item.ns, item.resource, p_server,
-            CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - p_waited_ms[item.i] * interval '1 ms' END, p_t);
+            CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms' END, p_t);
         IF turn.remaining_ms IS NOT NULL THEN
             veto[item.i] := 3;
             veto_ms[item.i] := turn.remaining_ms;
@@ -342,18 +342,39 @@ CREATE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint,
     LANGUAGE plpgsql
     AS $$
 #variable_conflict use_column
+DECLARE
+    below bigint := (SELECT s.last_value + 1 FROM holdfast.audit_id s);
+    stretch bigint := 5000;
+    missing int := p_max + 1;
+    n int;
 BEGIN
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
         RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
         RETURN;
     END IF;
-    RETURN QUERY
-    SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
-        coalesce(a.actor, ''), coalesce(a.detail, '')
-    FROM holdfast.audit a
-    WHERE a.namespace = p_ns AND (p_resource = '' OR a.resource = p_resource)
-        AND a.id < CASE WHEN p_before > 0 THEN p_before ELSE 9223372036854775807 END
-    ORDER BY a.id DESC LIMIT p_max + 1;
+    IF p_before > 0 THEN
+        below := least(below, p_before);
+    END IF;
+    WHILE missing > 0 AND below > 1 LOOP
+        -- Two statements, so that each has a plan that fits.
+        IF p_resource = '' THEN
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, '')
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        ELSE
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, '')
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        END IF;
+        GET DIAGNOSTICS n = ROW_COUNT;
+        missing := missing - n;
+        below := below - stretch;
+        stretch := least(stretch * 4, 4000000000);
+    END LOOP;
 END
 $$;
 -- Name: break_lease(text, text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1809,6 +1830,8 @@ ALTER TABLE ONLY holdfast.usage
 -- Name: waiter waiter_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.waiter
     ADD CONSTRAINT waiter_pkey PRIMARY KEY (namespace, resource, server);
+-- Name: audit_id_resource; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX audit_id_resource ON ONLY holdfast.audit USING brin (id, resource text_bloom_ops) WITH (pages_per_range='64', autosummarize='on');
 -- Name: namespace_max_leases; Type: INDEX; Schema: holdfast; Owner: -
 CREATE INDEX namespace_max_leases ON holdfast.namespace USING btree (name) WHERE (max_leases > 0);
 -- Name: namespace_max_value_bytes; Type: INDEX; Schema: holdfast; Owner: -

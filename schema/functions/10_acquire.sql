@@ -63,7 +63,7 @@ BEGIN
             p_labels, p_may_grant, p_mine, p_t) v WHERE v.outcome = 1 AND v.waiting
     LOOP
         turn := holdfast.turn_before(item.ns, item.resource, p_server,
-            CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - p_waited_ms[item.i] * interval '1 ms' END, p_t);
+            CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms' END, p_t);
         IF turn.remaining_ms IS NOT NULL THEN
             veto[item.i] := 3;
             veto_ms[item.i] := turn.remaining_ms;

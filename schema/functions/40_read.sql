@@ -130,23 +130,45 @@ END
 $$;
 
 -- What happened in the namespace, or to one resource of it ('' = to any, and to the namespace itself): newest first, ids below
--- p_before (0 = from the newest). Columns as in holdfast.audit, NULL told as 0 or ''.
+-- p_before (0 = from the newest). Columns as in holdfast.audit, NULL told as 0 or ''. Looks at the trail in stretches, from its end,
+-- each four times as long as the one before: what is new or frequent is found at once, what is rare in one pass over summaries.
 CREATE OR REPLACE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max int)
 RETURNS TABLE (outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
+DECLARE
+    below bigint := (SELECT s.last_value + 1 FROM holdfast.audit_id s);
+    stretch bigint := 5000;
+    missing int := p_max + 1;
+    n int;
 BEGIN
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
         RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
         RETURN;
     END IF;
-    RETURN QUERY
-    SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
-        coalesce(a.actor, ''), coalesce(a.detail, '')
-    FROM holdfast.audit a
-    WHERE a.namespace = p_ns AND (p_resource = '' OR a.resource = p_resource)
-        AND a.id < CASE WHEN p_before > 0 THEN p_before ELSE 9223372036854775807 END
-    ORDER BY a.id DESC LIMIT p_max + 1;
+    IF p_before > 0 THEN
+        below := least(below, p_before);
+    END IF;
+    WHILE missing > 0 AND below > 1 LOOP
+        -- Two statements, so that each has a plan that fits.
+        IF p_resource = '' THEN
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, '')
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        ELSE
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, '')
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        END IF;
+        GET DIAGNOSTICS n = ROW_COUNT;
+        missing := missing - n;
+        below := below - stretch;
+        stretch := least(stretch * 4, 4000000000);
+    END LOOP;
 END
 $$;
 
