@@ -1,5 +1,5 @@
 /*
- * admin.c - AdminService: Stats, AdvanceFences.
+ * admin.c - AdminService: Stats, AdvanceFences. What concerns namespaces is in namespaces.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +46,8 @@ static const struct {
     {ST_BREAK_DONE, "broken"},
     {ST_BREAK_CHANGED, "break_changed"},
     {ST_BREAK_BLOCKED, "break_blocked"},
+    {ST_QUOTA, "quota"},
+    {ST_TTL_BOUNDS, "ttl_bounds"},
     {ST_NO_SUCH_NAMESPACE, "no_such_namespace"},
     {ST_OUTCOME_LOST, "outcome_lost"},
     {ST_DATABASE_DOWN, "database_down"},
@@ -144,15 +146,34 @@ static bool add_batches(struct svc_call *sc, struct st_stats *stats, Holdfast__V
     return true;
 }
 
+static void add_waits(const struct svc_waits *waits, Holdfast__V1__WaitStats *out)
+{
+    holdfast__v1__wait_stats__init(out);
+    out->waiters = (int64_t)waits->queue.n_waiters;
+    out->callers = (int64_t)waits->queue.n_callers;
+    out->resources = (int64_t)waits->queue.lines.n;
+    out->hand_overs = waits->hand_overs;
+    out->tries = waits->tries;
+    out->arrivals = waits->arrivals;
+    out->wake_ups = waits->wake_ups;
+    out->turns = waits->turns;
+    out->leaves = waits->leaves;
+    out->given_back = waits->given_back;
+    out->tries_per_hand_over = waits->hand_overs ? (double)waits->tries / (double)waits->hand_overs : 0;
+}
+
 /* The server answers for itself also when the database doesn't. */
 static void finish_stats(struct svc_call *sc)
 {
     struct svc *svc = sc->svc;
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__StatsResponse out = HOLDFAST__V1__STATS_RESPONSE__INIT;
+    Holdfast__V1__WaitStats waits;
     struct st_stats stats;
     struct hp_status status;
     st_stats(svc->store, &stats);
+    add_waits(&svc->waits, &waits);
+    out.waits = &waits;
     bool told = !svc_item_failed(sc, 0, &status);
     out.version = unconst(svc->cfg.version);
     out.schema_version = told ? item->out.stats.schema_version : -1;

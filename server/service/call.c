@@ -3,11 +3,13 @@
  */
 #include "service/call.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/list.h"
+#include "service/wait.h"
 
-enum { MARGIN_MS = 50, BRIEF_MS = 1000 };
+enum { MARGIN_MS = 50, BRIEF_MS = 1000, QUOTA_RETRY_MS = 1000 };
 
 static int64_t min64(int64_t a, int64_t b)
 {
@@ -75,6 +77,12 @@ void svc_no_memory(struct svc_call *sc)
     svc_fail(sc, &status);
 }
 
+void svc_fail_gone(struct svc_call *sc)
+{
+    static const struct hp_status gone = {.code = HP_CANCELLED};
+    svc_fail(sc, &gone);
+}
+
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item)
 {
     struct hp_status status;
@@ -90,6 +98,8 @@ static void on_done(struct st_item *item)
     sc->done[item - sc->items] = true;
     if ((unsigned)item->outcome < SVC_OUTCOMES)
         sc->svc->outcomes[item->outcome]++;
+    if (item->kind == ST_RELEASE && item->outcome == ST_FREED)
+        svc_wait_freed(sc->svc, item->ns, item->resource);
     if (--sc->n_open)
         return;
     if (sc->call) {
@@ -120,24 +130,29 @@ struct st_item *svc_items(struct svc_call *sc, size_t n, enum st_kind kind, cons
     return sc->items;
 }
 
-/*
- * The store gives up on what it hasn't sent a margin before the call is answered, and the call is answered a margin before
- * its caller gives up. A margin is 50 ms, less for callers with little time.
- */
+void svc_times(const struct svc_call *sc, int64_t *answer_ms, int64_t *send_ms)
+{
+    int64_t time = sc->deadline_ms - sc->received_ms;
+    int64_t answer = time - min64(MARGIN_MS, time / 4);
+    *answer_ms = sc->received_ms + answer;
+    *send_ms = sc->received_ms + answer - min64(MARGIN_MS, answer / 4);
+}
+
 void svc_submit(struct svc_call *sc, enum svc_patience patience, void (*finish)(struct svc_call *sc))
 {
     struct svc *svc = sc->svc;
-    int64_t time = sc->deadline_ms - sc->received_ms;
-    int64_t answer = time - min64(MARGIN_MS, time / 4);
-    if (patience == SVC_BRIEF)
-        answer = min64(answer, BRIEF_MS);
-    int64_t send = answer - min64(MARGIN_MS, answer / 4);
+    int64_t answer, send;
+    svc_times(sc, &answer, &send);
+    if (patience == SVC_BRIEF && answer > sc->received_ms + BRIEF_MS) {
+        answer = sc->received_ms + BRIEF_MS;
+        send = min64(send, answer - MARGIN_MS);
+    }
     sc->finish = finish;
     sc->n_open = sc->n_items;
     sc->patience.fire = on_patience;
-    svc->io->timer_set(svc->io, &sc->patience, sc->received_ms + answer);
+    svc->io->timer_set(svc->io, &sc->patience, answer);
     for (size_t i = 0; i < sc->n_items; i++) {
-        sc->items[i].deadline_ms = sc->received_ms + send;
+        sc->items[i].deadline_ms = send;
         st_submit(svc->store, &sc->items[i]);
     }
 }
@@ -147,8 +162,7 @@ enum st_outcome svc_outcome(const struct svc_call *sc, size_t i)
     return sc->done[i] ? sc->items[i].outcome : 0;
 }
 
-/* It waited in the store as long as it could and was never sent: for want of a connection, or of a turn. */
-static void timed_out(const struct svc *svc, struct hp_status *status)
+void svc_timed_out(const struct svc *svc, struct hp_status *status)
 {
     struct st_stats stats;
     st_stats(svc->store, &stats);
@@ -167,6 +181,32 @@ bool svc_item_failed(const struct svc_call *sc, size_t i, struct hp_status *stat
         status->code = HP_DEADLINE_EXCEEDED;
         return true;
     }
+    return svc_item_status(sc->svc, item, status);
+}
+
+static void quota(const struct st_item *item, struct hp_status *status)
+{
+    bool write = item->kind == ST_WRITE;
+    long long limit = (long long)(write ? item->out.write.limit : item->out.acquire.limit);
+    hp_status_set(status, HP_R_QUOTA, "namespace \"%s\" has reached its limit of %lld %s", item->ns, limit,
+                  write ? "bytes of values" : "live leases");
+    status->retry_ms = QUOTA_RETRY_MS;
+    hp_status_meta(status, "namespace", "%s", item->ns);
+    hp_status_meta(status, "limit", "%lld", limit);
+}
+
+static void ttl_bounds(const struct st_item *item, struct hp_status *status)
+{
+    char value[24], limit[96];
+    int n = snprintf(value, sizeof(value), "%lld", (long long)item->in.acquire.ttl_ms);
+    snprintf(limit, sizeof(limit), "%lld to %lld in this namespace", (long long)item->out.acquire.min_ttl_ms,
+             (long long)item->out.acquire.max_ttl_ms);
+    hp_status_bad_field(status, HP_R_LIMIT, "ttl_ms", value, (size_t)n, limit);
+    hp_status_meta(status, "namespace", "%s", item->ns);
+}
+
+bool svc_item_status(const struct svc *svc, const struct st_item *item, struct hp_status *status)
+{
     switch (item->outcome) {
     case ST_NO_SUCH_NAMESPACE:
         hp_status_set(status, HP_R_NO_SUCH_NAMESPACE, "no namespace \"%s\"", item->ns);
@@ -183,12 +223,18 @@ bool svc_item_failed(const struct svc_call *sc, size_t i, struct hp_status *stat
         hp_status_set(status, HP_R_QUEUE_FULL, NULL);
         return true;
     case ST_TIMED_OUT:
-        timed_out(sc->svc, status);
+        svc_timed_out(svc, status);
         return true;
     case ST_BUSY:
         hp_status_set(status, HP_R_BUSY, NULL);
         if (item->resource)
             hp_status_meta(status, "resource", "%s", item->resource);
+        return true;
+    case ST_QUOTA:
+        quota(item, status);
+        return true;
+    case ST_TTL_BOUNDS:
+        ttl_bounds(item, status);
         return true;
     case ST_FAILED:
         hp_status_set(status, HP_R_INTERNAL, "PostgreSQL refused it (SQLSTATE %.5s); the server's log tells more", item->sqlstate);

@@ -9,6 +9,8 @@
 #ifndef HOLDFAST_SERVICE_CALL_H
 #define HOLDFAST_SERVICE_CALL_H
 
+#include "base/list.h"
+#include "core/waitq.h"
 #include "service/service.h"
 
 enum { SVC_ERRORS = 100, SVC_OUTCOMES = 105, SVC_ROWS_MAX = 32 };
@@ -18,13 +20,23 @@ struct svc_counts {
     int64_t errors[SVC_ERRORS]; /* by reason */
 };
 
+/* Waiting: wait.h. */
+struct svc_waits {
+    struct co_waitq queue;
+    struct list lines;
+    struct io_timer timer;
+    int64_t timer_at;                                                         /* INT64_MAX = not set */
+    int64_t hand_overs, tries, arrivals, wake_ups, turns, leaves, given_back; /* for Stats */
+};
+
 struct svc {
     struct st_store *store;
     struct io *io;
     struct svc_config cfg;
     int64_t started_ms;
-    bool draining;
+    bool draining, closed; /* closed: the store takes nothing more */
     size_t in_flight;
+    struct svc_waits waits;
     struct svc_counts counts[SVC_ROWS_MAX]; /* by row of the table; the row behind the last: unknown methods */
     int64_t outcomes[SVC_OUTCOMES];         /* by enum st_outcome */
 };
@@ -37,6 +49,9 @@ struct svc_call {
     const void *request; /* of method->request's type */
     int64_t received_ms, deadline_ms;
     struct io_timer patience;
+    bool gone;             /* nobody reads the answer */
+    struct svc_wait *wait; /* while it waits in a queue */
+    void *state;           /* the handler's own */
 
     struct st_item *items;
     bool *done; /* by item */
@@ -55,11 +70,19 @@ struct st_item *svc_items(struct svc_call *sc, size_t n, enum st_kind kind, cons
 /* The items are on their way; `finish` will be called later. */
 void svc_submit(struct svc_call *sc, enum svc_patience patience, void (*finish)(struct svc_call *sc));
 
+/* When a call has to be answered, and until when the store may send what it asks for: a margin before its caller gives up, and a
+ * margin before that. A margin is 50 ms, less for callers with little time. */
+void svc_times(const struct svc_call *sc, int64_t *answer_ms, int64_t *send_ms);
+
 /* What became of an item; 0 = it is still out, and nobody knows. */
 enum st_outcome svc_outcome(const struct svc_call *sc, size_t i);
 /* True if the item's outcome is one of those that fail whatever the kind (no such namespace, database down, …), or still
  * unknown; then `status` says so. */
 bool svc_item_failed(const struct svc_call *sc, size_t i, struct hp_status *status);
+/* The same for an item that is done. */
+bool svc_item_status(const struct svc *svc, const struct st_item *item, struct hp_status *status);
+/* It waited as long as it could and was never sent: for want of a connection, or of a turn. */
+void svc_timed_out(const struct svc *svc, struct hp_status *status);
 /* Ends the call if its only item failed in that way. */
 bool svc_failed(struct svc_call *sc);
 
@@ -69,6 +92,8 @@ void svc_fail(struct svc_call *sc, const struct hp_status *status);
 void svc_fail_reason(struct svc_call *sc, enum hp_reason reason);
 /* There is no memory for the call (budget or process): RESOURCE_EXHAUSTED. */
 void svc_no_memory(struct svc_call *sc);
+/* Its caller is gone: it is answered with what costs least. */
+void svc_fail_gone(struct svc_call *sc);
 /* INTERNAL: the store told an outcome that this kind cannot have. */
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item);
 
@@ -89,5 +114,10 @@ void svc_list_resources(struct svc_call *sc);
 void svc_delete(struct svc_call *sc);
 void svc_stats(struct svc_call *sc);
 void svc_advance_fences(struct svc_call *sc);
+void svc_cancel_wait(struct svc_call *sc);
+void svc_create_namespace(struct svc_call *sc);
+void svc_set_namespace(struct svc_call *sc);
+void svc_list_namespaces(struct svc_call *sc);
+void svc_audit(struct svc_call *sc);
 
 #endif

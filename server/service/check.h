@@ -50,7 +50,7 @@ bool svc_check_page_size(int64_t page_size, int64_t *max, struct hp_status *stat
  * Page tokens: base64url of a version, the kind of list and the last name of the page before. Opaque to callers; one that
  * this server didn't make is refused.
  */
-enum svc_page_kind { SVC_PAGE_LEASES = 'L', SVC_PAGE_RESOURCES = 'R' };
+enum svc_page_kind { SVC_PAGE_LEASES = 'L', SVC_PAGE_RESOURCES = 'R', SVC_PAGE_NAMESPACES = 'N', SVC_PAGE_AUDIT = 'A' };
 /* The name that `page_token` stands for ("" for an empty one), in the arena. */
 bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, const char **after,
                     struct hp_status *status);

@@ -10,6 +10,7 @@
 #include "holdfast/v1/resource.pb-c.h"
 #include "proto/c/wire.h"
 #include "service/call.h"
+#include "service/wait.h"
 
 /* A test compares this with the service descriptors. */
 #define LEASE             "/holdfast.v1.LeaseService/"
@@ -19,7 +20,7 @@
 
 static const struct svc_method methods[] = {
     {LEASE "Acquire", SVC_WORKER, false, MESSAGES(acquire_request, acquire_response), svc_acquire},
-    {LEASE "CancelWait", SVC_WORKER, false, MESSAGES(cancel_wait_request, cancel_wait_response), NULL},
+    {LEASE "CancelWait", SVC_WORKER, false, MESSAGES(cancel_wait_request, cancel_wait_response), svc_cancel_wait},
     {LEASE "Renew", SVC_WORKER, false, MESSAGES(renew_request, renew_response), svc_renew},
     {LEASE "Release", SVC_WORKER, false, MESSAGES(release_request, release_response), svc_release},
     {LEASE "Get", SVC_READER, false, MESSAGES(get_lease_request, get_lease_response), svc_get_lease},
@@ -33,12 +34,14 @@ static const struct svc_method methods[] = {
     {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
     {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
     {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
-    {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response), NULL},
-    {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), NULL},
-    {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), NULL},
-    {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), NULL},
+    {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response),
+     svc_create_namespace},
+    {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), svc_set_namespace},
+    {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), svc_list_namespaces},
+    {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), svc_audit},
 };
 
+enum { MAX_WAITING = 20000 };
 enum { N_METHODS = sizeof(methods) / sizeof(methods[0]) };
 static_assert((int)N_METHODS < (int)SVC_ROWS_MAX, "room for each row's counts, and for unknown methods");
 
@@ -67,19 +70,28 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
         svc->cfg = *cfg;
     if (!svc->cfg.version)
         svc->cfg.version = HOLDFAST_VERSION;
+    if (!svc->cfg.max_waiting)
+        svc->cfg.max_waiting = MAX_WAITING;
     svc->started_ms = io->now_ms(io);
+    svc_waits_init(svc);
     return svc;
 }
 
 void svc_free(struct svc *svc)
 {
-    assert(!svc || !svc->in_flight);
+    if (!svc)
+        return;
+    svc->draining = svc->closed = true;
+    svc_waits_end(svc);
+    svc_waits_release(svc);
+    assert(!svc->in_flight);
     free(svc);
 }
 
 void svc_drain(struct svc *svc)
 {
     svc->draining = true;
+    svc_waits_end(svc);
 }
 
 size_t svc_in_flight(const struct svc *svc)
@@ -104,6 +116,14 @@ static bool open_now(const struct svc *svc, const struct svc_method *method, str
         return true;
     hp_status_meta(status, "method", "%s", method->path);
     return false;
+}
+
+static void on_gone(struct hp_call *call)
+{
+    struct svc_call *sc = call->service;
+    sc->gone = true;
+    if (sc->wait)
+        svc_wait_gone(sc);
 }
 
 void svc_dispatch(struct svc *svc, struct hp_call *call)
@@ -137,6 +157,8 @@ void svc_dispatch(struct svc *svc, struct hp_call *call)
     sc->request = request;
     sc->received_ms = call->received_ms;
     sc->deadline_ms = call->deadline_ms;
+    call->service = sc;
+    call->gone = on_gone;
     svc->in_flight++;
     method->handle(sc);
 }

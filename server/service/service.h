@@ -41,6 +41,7 @@ const struct svc_method *svc_method_find(const char *path);
 struct svc_config {
     const char *version;                       /* for Stats; NULL = HOLDFAST_VERSION */
     void (*random)(void *buffer, size_t size); /* for request ids; NULL = the kernel's */
+    size_t max_waiting;                        /* callers that wait at one time, in all namespaces; 0 = 20,000 */
 };
 
 /* NULL: no memory. `store` and `io` must outlive it; the strings of `cfg` (may be NULL) too. */
@@ -49,13 +50,14 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
 /* The call will be answered exactly once, perhaps from within this function; it may be given from any transport. */
 void svc_dispatch(struct svc *svc, struct hp_call *call);
 
-/* From now on new calls answer UNAVAILABLE / DRAINING; those in flight go on. */
+/* From now on new calls answer UNAVAILABLE / DRAINING; those that wait end, those in flight go on. */
 void svc_drain(struct svc *svc);
 
 /* Calls not answered yet, and answered ones whose items the store has not given back. */
 size_t svc_in_flight(const struct svc *svc);
 
-/* Requires svc_in_flight() == 0: st_close comes first. NULL is allowed. */
+/* Whoever still waits is answered; the store, which has been closed, is not used any more. Requires that nothing else is in
+ * flight: st_close comes first. NULL is allowed. */
 void svc_free(struct svc *svc);
 
 #endif

@@ -137,14 +137,6 @@ static void what_is_not_there_yet_says_so(void **state)
 {
     (void)state;
     c_status status;
-    char *names[] = {C_STR("w")};
-    Holdfast__V1__AcquireRequest acquire = several(names, 1, "");
-    acquire.wait_ms = 1000;
-    assert_null(c_acquire_with(rpc, &acquire, &status));
-    c_assert_status(&status, HP_UNIMPLEMENTED, HP_R_NOT_YET, "wait");
-    Holdfast__V1__CancelWaitRequest cancel = HOLDFAST__V1__CANCEL_WAIT_REQUEST__INIT;
-    assert_null(c_call(rpc, C_LEASE "CancelWait", &cancel, &status));
-    c_assert_status(&status, HP_UNIMPLEMENTED, HP_R_NOT_YET, "CancelWait");
     Holdfast__V1__WatchLeasesRequest watch = HOLDFAST__V1__WATCH_LEASES_REQUEST__INIT;
     assert_null(c_call(rpc, C_LEASE "Watch", &watch, &status));
     c_assert_status(&status, HP_UNIMPLEMENTED, HP_R_NOT_YET, "Watch");
@@ -414,11 +406,25 @@ static void break_ends_the_lease_that_was_seen(void **state)
 
 /* ---- behind a user's guard ---- */
 
+/* A call that is answered BUSY once its timeout is near. */
+static void assert_busy(const char *method, const void *request, const ProtobufCMessageDescriptor *response)
+{
+    c_status status;
+    size_t len;
+    const uint8_t *bytes = t_rpc_pack(rpc, request, &len);
+    int64_t start = t_now_ms();
+    assert_null(t_rpc_call_bytes(rpc, method, bytes, len, 400, response, &status));
+    c_assert_status(&status, HP_UNAVAILABLE, HP_R_BUSY, method);
+    assert_true(status.retry_ms > 0);
+    assert_true(t_now_ms() - start < 400);
+}
+
 static void a_guarded_transaction_holds_off_the_rest_for_a_moment(void **state)
 {
     (void)state;
-    c_status status;
     const char *resource = "u1";
+    Holdfast__V1__WriteRequest write = HOLDFAST__V1__WRITE_REQUEST__INIT;
+    Holdfast__V1__DeleteRequest delete = HOLDFAST__V1__DELETE_REQUEST__INIT;
     int64_t token = c_grant(rpc, resource, 0);
     t_sql(conn, "begin");
     t_sql(conn, "select holdfast.guard('default', 'u1', %lld)", (long long)token);
@@ -426,11 +432,11 @@ static void a_guarded_transaction_holds_off_the_rest_for_a_moment(void **state)
     assert_case(acquired, ACQUIRE_RESPONSE, HELD);
     assert_true(acquired->held->guarded);
     assert_string_equal(acquired->held->resource, "u1");
-    assert_null(c_write(rpc, resource, token, 1, "x", -1, &status));
-    c_assert_status(&status, HP_UNAVAILABLE, HP_R_BUSY, "Write");
-    assert_true(status.retry_ms > 0);
-    assert_null(c_delete(rpc, resource, token, 2, -1, &status));
-    c_assert_status(&status, HP_UNAVAILABLE, HP_R_BUSY, "Delete");
+    write.namespace_ = delete.namespace_ = C_STR("default");
+    write.resource = delete.resource = C_STR(resource);
+    write.token = delete.token = token;
+    assert_busy(C_RESOURCE "Write", &write, &holdfast__v1__write_response__descriptor);
+    assert_busy(C_RESOURCE "Delete", &delete, &holdfast__v1__delete_response__descriptor);
     Holdfast__V1__BreakResponse *broken = c_break(rpc, resource, token, NULL);
     assert_case(broken, BREAK_RESPONSE, BLOCKED);
     assert_int_equal(broken->blocked->pid, PQbackendPID(conn));

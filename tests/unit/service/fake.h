@@ -9,7 +9,7 @@
 
 #include "service/service.h"
 
-enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 16 };
+enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 64, FAKE_CALLS = 12000 };
 
 struct fake_call {
     struct hp_call call; /* first */
@@ -18,6 +18,7 @@ struct fake_call {
     ProtobufCMessage *response; /* of an OK; fake_free frees it */
     uint8_t *payload;
     bool taken; /* the service kept the arena */
+    bool gone;  /* what it is answered is thrown away */
 };
 
 struct fake {
@@ -28,8 +29,11 @@ struct fake {
     struct st_item *items[FAKE_ITEMS]; /* submitted and not done */
     size_t n_items, n_submitted;
     struct st_stats stats; /* what st_stats tells */
-    struct fake_call *calls[64];
+    struct fake_call *calls[FAKE_CALLS];
     size_t n_calls;
+    void (*turn)(void *arg, const char *ns, const char *resource); /* st_on_turn */
+    void *turn_arg;
+    bool closed; /* at the end: services use the store no more */
     int fail_alloc; /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
 };
 
@@ -44,6 +48,10 @@ struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void
 void fake_done(struct fake *f, size_t i, enum st_outcome outcome);
 /* Time passes; timers that are due fire. */
 void fake_advance(struct fake *f, int64_t ms);
+/* The call's connection has ended. */
+void fake_gone(struct fake_call *call);
+/* This server may have the turn. */
+void fake_turn(struct fake *f, const char *ns, const char *resource);
 
 /* The call was answered with this, once. */
 void fake_assert_error(const struct fake_call *call, enum hp_code code, enum hp_reason reason);
