@@ -1,0 +1,241 @@
+/*
+ * client_endpoints_test.c - two servers of one database, of which one dies, stops or falls silent at a time: leases live on, under
+ * the same token, and far from their deadline.
+ */
+#include "client_proxy.h"
+#include "harness/harness.h"
+
+#include <holdfast/holdfast.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { TTL = 2000 };
+
+static atomic_int told;
+
+static void on_loss(hf_lease *lease, const char *reason, void *arg)
+{
+    (void)lease;
+    (void)arg;
+    print_message("lost: %s\n", reason);
+    atomic_fetch_add(&told, 1);
+}
+
+struct pair {
+    struct t_server *servers[2];
+    hf_client *client;
+    hf_lease *lease;
+    int64_t token;
+};
+
+static hf_client *client_of(const char *servers)
+{
+    const hf_client_options options = {.servers = servers, .timeout_ms = 20000, .on_loss = on_loss};
+    hf_client *client = NULL;
+    hf_error error;
+
+    if (hf_client_new(&options, &client, &error) != HF_OK)
+        fail_msg("%s", error.message);
+    return client;
+}
+
+static hf_lease *acquire(hf_client *client, const char *resource)
+{
+    const hf_acquire_options options = {.resource = resource, .ttl_ms = TTL};
+    hf_lease *lease = NULL;
+    hf_error error;
+
+    if (hf_acquire(client, &options, &lease, NULL, &error) != HF_OK)
+        fail_msg("acquire %s: %s %s", resource, error.reason, error.message);
+    return lease;
+}
+
+/* Two servers and a client that holds a lease; `first` instead of the first server's URL, or NULL. */
+static struct pair begin(const char *(*way_to)(struct t_server *server))
+{
+    char *dsn = t_database();
+    struct pair pair = {.servers = {t_server_start("--dsn", dsn, NULL), t_server_start("--dsn", dsn, NULL)}};
+
+    atomic_store(&told, 0);
+    pair.client = client_of(t_printf("%s,%s", way_to ? way_to(pair.servers[0]) : pair.servers[0]->url, pair.servers[1]->url));
+    pair.lease = acquire(pair.client, "r");
+    pair.token = hf_lease_token(pair.lease);
+    return pair;
+}
+
+static void end(struct pair *pair)
+{
+    hf_error error;
+
+    assert_true(hf_lease_valid(pair->lease));
+    assert_int_equal(hf_lease_token(pair->lease), pair->token);
+    assert_int_equal(hf_write(pair->lease, NULL, "end", 3, NULL, &error), HF_OK); /* the servers think so too */
+    assert_int_equal(hf_release(pair->lease, &error), HF_OK);
+    hf_lease_free(pair->lease);
+    hf_client_free(pair->client);
+    assert_int_equal(atomic_load(&told), 0);
+}
+
+/* The least that was left of the lease in that time. */
+static int64_t least_left(const struct pair *pair, int ms)
+{
+    const int64_t until = t_now_ms() + ms;
+    int64_t least = INT64_MAX;
+
+    while (t_now_ms() < until) {
+        const int64_t left = hf_lease_remaining_ms(pair->lease);
+        least = left < least ? left : least;
+        t_sleep_ms(5);
+    }
+    return least;
+}
+
+static int64_t write_takes(const struct pair *pair, const char *what)
+{
+    const int64_t start = t_now_ms();
+    hf_error error;
+
+    if (hf_write(pair->lease, NULL, what, strlen(what), NULL, &error) != HF_OK)
+        fail_msg("%s: %s %s", what, error.reason, error.message);
+    return t_now_ms() - start;
+}
+
+static void servers_killed_in_turn(void **state)
+{
+    struct pair pair = begin(NULL);
+
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        struct t_server *server = pair.servers[round % 2];
+        int64_t least;
+        t_server_kill(server, SIGKILL);
+        least = least_left(&pair, TTL * 3 / 2);
+        print_message("killed: at least %lld of %d ms were left\n", (long long)least, (int)TTL);
+        assert_true(least > TTL / 4);
+        t_server_restart(server);
+    }
+    end(&pair);
+}
+
+static void servers_stopped_in_turn(void **state)
+{
+    struct pair pair = begin(NULL);
+
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        struct t_server *server = pair.servers[round % 2];
+        int64_t least;
+        t_server_kill(server, SIGSTOP);
+        least = least_left(&pair, TTL * 2);
+        print_message("stopped: at least %lld of %d ms were left\n", (long long)least, (int)TTL);
+        assert_true(least > TTL / 4);
+        t_server_kill(server, SIGCONT);
+    }
+    end(&pair);
+}
+
+static struct proxy *proxy;
+
+static const char *through_the_proxy(struct t_server *server)
+{
+    proxy = proxy_start(server->url);
+    return proxy_url(proxy);
+}
+
+static void a_silent_network_in_between(void **state)
+{
+    struct pair pair = begin(through_the_proxy);
+    int64_t least;
+
+    (void)state;
+    proxy_mode(proxy, PROXY_DROP_ALL);
+    least = least_left(&pair, TTL * 2);
+    print_message("silent: at least %lld of %d ms were left\n", (long long)least, (int)TTL);
+    assert_true(least > TTL / 4);
+    assert_true(write_takes(&pair, "quickly, since the silent one is known as bad") < 1000);
+    proxy_mode(proxy, PROXY_DROP_ANSWERS);
+    t_server_kill(pair.servers[1], SIGKILL);
+    t_sleep_ms(200);
+    proxy_mode(proxy, PROXY_PASS);
+    proxy_cut(proxy);
+    least = least_left(&pair, TTL);
+    assert_true(least > 0);
+    end(&pair);
+    proxy_stop(proxy);
+}
+
+static void a_write_finds_the_server_that_lives(void **state)
+{
+    struct pair pair = begin(NULL);
+    int64_t ms;
+
+    (void)state;
+    write_takes(&pair, "connected");
+    t_server_kill(pair.servers[0], SIGSTOP);
+    ms = write_takes(&pair, "stopped");
+    print_message("a write at a stopped server took %lld ms\n", (long long)ms);
+    assert_true(ms < 4000);
+    assert_true(write_takes(&pair, "the next one") < 1000);
+    t_server_kill(pair.servers[0], SIGCONT);
+    t_server_kill(pair.servers[1], SIGKILL);
+    assert_true(write_takes(&pair, "killed") < 2000);
+    end(&pair);
+}
+
+/* Its kernel takes the connection, but nobody greets. */
+static void a_client_begins_beside_a_stopped_server(void **state)
+{
+    char *dsn = t_database();
+    struct t_server *stopped = t_server_start("--dsn", dsn, NULL), *good = t_server_start("--dsn", dsn, NULL);
+    struct pair pair = {.servers = {stopped, good}};
+    int64_t start;
+
+    (void)state;
+    atomic_store(&told, 0);
+    t_server_kill(stopped, SIGSTOP);
+    start = t_now_ms();
+    pair.client = client_of(t_printf("%s,%s,tcp://127.0.0.1:%d", stopped->url, good->url, t_free_port()));
+    pair.lease = acquire(pair.client, "r");
+    pair.token = hf_lease_token(pair.lease);
+    assert_true(t_now_ms() - start < 2000);
+    assert_true(least_left(&pair, TTL * 2) > TTL / 4);
+    t_server_kill(stopped, SIGCONT);
+    end(&pair);
+}
+
+/* A hundred leases, so that renewals are large; and the servers drain in turn, as in an upgrade. */
+static void servers_that_drain_lose_nothing(void **state)
+{
+    struct pair pair = begin(NULL);
+    hf_lease *leases[100];
+
+    (void)state;
+    for (int i = 0; i < 100; i++)
+        leases[i] = acquire(pair.client, t_printf("many/%d", i));
+    for (int round = 0; round < 4; round++) {
+        assert_int_equal(t_server_stop(pair.servers[round % 2]), 0);
+        assert_true(least_left(&pair, TTL) > TTL / 4);
+        t_server_restart(pair.servers[round % 2]);
+    }
+    for (int i = 0; i < 100; i++) {
+        assert_true(hf_lease_valid(leases[i]));
+        assert_int_equal(hf_lease_token(leases[i]), 1);
+        hf_lease_free(leases[i]);
+    }
+    end(&pair);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(servers_killed_in_turn, t_teardown),
+        cmocka_unit_test_teardown(servers_stopped_in_turn, t_teardown),
+        cmocka_unit_test_teardown(a_silent_network_in_between, t_teardown),
+        cmocka_unit_test_teardown(a_write_finds_the_server_that_lives, t_teardown),
+        cmocka_unit_test_teardown(a_client_begins_beside_a_stopped_server, t_teardown),
+        cmocka_unit_test_teardown(servers_that_drain_lose_nothing, t_teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
