@@ -108,22 +108,60 @@ static bool is_postgres(const char *pid)
     return n > 0 && !strncmp(comm, "postgres", 8);
 }
 
-/* Signals every marked process once; how many there were. PostgreSQL may clean up behind itself unless `hard`. */
+/* The parent of a process, or 0. */
+static pid_t parent_of(const char *pid)
+{
+    char path[64], stat[512];
+    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return 0;
+    ssize_t n = read(fd, stat, sizeof(stat) - 1);
+    close(fd);
+    stat[n > 0 ? n : 0] = '\0';
+    const char *end = strrchr(stat, ')'); /* pid (name) state ppid …; the name may hold anything */
+    int parent = 0;
+    if (end && sscanf(end, ") %*c %d", &parent) != 1)
+        parent = 0;
+    return parent;
+}
+
+static void end_one(const char *name, bool hard)
+{
+    pid_t pid = atoi(name);
+    kill(pid, is_postgres(name) && !hard ? SIGQUIT : SIGKILL);
+    kill(pid, SIGCONT);
+}
+
+/* Signals every marked process once; how many there were. PostgreSQL may clean up behind itself unless `hard`. Its backends have
+ * written their title over their mark, and one that a test has stopped would outlive its postmaster: children are ended too. */
 static int signal_marked(int from, bool hard)
 {
-    int count = 0;
+    static pid_t postmasters[256];
+    int count = 0, n_postmasters = 0;
     DIR *proc = opendir("/proc");
     if (!proc)
         return 0;
     for (struct dirent *entry; (entry = readdir(proc));) {
-        if (entry->d_name[0] < '1' || entry->d_name[0] > '9' || !marked(entry->d_name, from))
-            continue;
         pid_t pid = atoi(entry->d_name);
-        if (pid == getpid() || pid == owner || pid == keeper)
+        if (pid <= 0 || pid == getpid() || pid == owner || pid == keeper || !marked(entry->d_name, from))
             continue;
         count++;
-        kill(pid, is_postgres(entry->d_name) && !hard ? SIGQUIT : SIGKILL);
-        kill(pid, SIGCONT);
+        if (is_postgres(entry->d_name) && n_postmasters < 256)
+            postmasters[n_postmasters++] = pid;
+    }
+    rewinddir(proc);
+    for (struct dirent *entry; n_postmasters > 0 && (entry = readdir(proc));) {
+        pid_t parent = atoi(entry->d_name) > 0 ? parent_of(entry->d_name) : 0;
+        for (int i = 0; i < n_postmasters; i++)
+            if (parent == postmasters[i])
+                end_one(entry->d_name, hard);
+    }
+    rewinddir(proc);
+    for (struct dirent *entry; count > 0 && (entry = readdir(proc));) {
+        pid_t pid = atoi(entry->d_name);
+        if (pid > 0 && pid != getpid() && pid != owner && pid != keeper && marked(entry->d_name, from))
+            end_one(entry->d_name, hard);
     }
     closedir(proc);
     return count;

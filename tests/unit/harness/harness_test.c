@@ -93,6 +93,18 @@ static void test_teardown(void **state)
     assert_int_not_equal(access(dir, F_OK), 0);
 }
 
+/* A backend that was stopped is ended with its cluster. */
+static void test_stopped_backend(void **state)
+{
+    struct t_pg *pg = t_pg_start(NULL);
+    PGconn *conn = t_connect(t_pg_dsn(pg));
+    pid_t backend = PQbackendPID(conn);
+    assert_int_equal(kill(backend, SIGSTOP), 0);
+    t_teardown(state);
+    assert_true(t_wait_for(gone, &backend, 5000));
+    PQfinish(conn);
+}
+
 /* The keeper tidies up after a program that was killed. */
 static void test_keeper(void **state)
 {
@@ -150,7 +162,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_database, t_teardown),  cmocka_unit_test_teardown(test_cluster, t_teardown),
         cmocka_unit_test_teardown(test_processes, t_teardown), cmocka_unit_test_teardown(test_teardown, t_teardown),
-        cmocka_unit_test_teardown(test_keeper, t_teardown),    cmocka_unit_test_teardown(test_rest, t_teardown),
+        cmocka_unit_test_teardown(test_keeper, t_teardown),    cmocka_unit_test_teardown(test_stopped_backend, t_teardown),
+        cmocka_unit_test_teardown(test_rest, t_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
