@@ -305,7 +305,7 @@ static bool sweeps(void)
 {
     return *t_sql(sql,
                   "SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfastd errands' AND datname = current_database() "
-                  "AND query LIKE '%%sweep%%' AND state = 'active'");
+                  "AND wait_event = 'PgSleep'");
 }
 
 static void an_errand_is_done_again_when_its_connection_breaks(void **state)
