@@ -192,9 +192,15 @@ void *fake_assert_ok(const struct fake_call *call)
 
 /* ---- the fixture ---- */
 
+static unsigned drawn; /* of the fixture */
+
+/* Different each time; the first time all bytes are 0x5a. */
 static void test_random(void *buffer, size_t size)
 {
     memset(buffer, 0x5a, size);
+    for (size_t i = 0; i < sizeof(drawn) && i < size; i++)
+        ((unsigned char *)buffer)[i] ^= (unsigned char)(drawn >> (8 * i));
+    drawn++;
 }
 
 int fake_setup(void **state)
@@ -203,6 +209,7 @@ int fake_setup(void **state)
     struct fake *f = calloc(1, sizeof(*f));
     f->io = (struct io){.timer_set = timer_set, .timer_cancel = timer_cancel, .now_ms = now_ms};
     f->now_ms = 1000000;
+    drawn = 0;
     f->stats.connections_ready = f->stats.connections_wanted = 4;
     the_fake = f;
     hp_malloc_hook = failing_malloc;
