@@ -114,7 +114,7 @@ static bool backends_are_back(void *arg)
         flooded(waiting->flood);
     return t_sql_int(waiting->conn,
                      "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND "
-                     "application_name LIKE 'holdfastd%%'") >= CONNECTIONS + 1;
+                     "application_name IN ('holdfastd', 'holdfastd listener')") >= CONNECTIONS + 1;
 }
 
 /* All connections to PostgreSQL are lost, again and again, and are back sooner than a caller that says nothing is closed. */

@@ -67,7 +67,7 @@ static void test_environment(void **state)
     assert_non_null(strstr(t_proc_err(server->proc), "\"event\":\"app.ready\""));
     PGconn *conn = t_connect(strchr(env[0], '=') + 1);
     assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> "
-                                     "pg_backend_pid() AND application_name LIKE 'holdfastd%%'"),
+                                     "pg_backend_pid() AND application_name = 'holdfastd'"),
                      2);
     PQfinish(conn);
     assert_int_equal(t_server_stop(server), 0);
