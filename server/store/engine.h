@@ -104,6 +104,7 @@ struct st_conn {
 
     /* Of the connections that serve items (session.c, serve.c). */
     int64_t partitions_ms; /* when it last made partitions; 0 = never */
+    int64_t looked_ms;     /* when what is queued was last found waiting behind a silent backend */
     bool recycle;          /* to be replaced as soon as nothing is in flight */
     struct co_queue queues[ST_LANES][ST_KINDS];
     size_t n_queued;      /* in all of them */
@@ -182,6 +183,8 @@ void st_item_requeue(struct st_store *store, struct st_item *item);
 void st_wake(struct st_store *store);
 /* A connection begins to serve, or doesn't any more: what is queued moves to one that does. */
 void st_rebalance(struct st_store *store);
+/* What is queued on a connection whose backend has been silent for long moves to one that answers, if there is any. */
+void st_avoid_silent(struct st_store *store, int64_t now);
 bool st_any_serves(const struct st_store *store);
 /* Takes a waiting item from wherever it waits. */
 void st_item_detach(struct st_store *store, struct st_item *item);
@@ -244,6 +247,12 @@ void st_conn_want(struct st_conn *conn);
 static inline bool st_conn_serves(const struct st_conn *conn)
 {
     return conn->state == ST_CONN_SERVING && !conn->recycle;
+}
+/* Its answers come; one that has kept its clients waiting so long gets nothing more to do while there are others. */
+enum { ST_SUSPECT_MS = 500 };
+static inline bool st_conn_prompt(const struct st_conn *conn, int64_t now)
+{
+    return st_conn_serves(conn) && (conn->expected == 0 || now - conn->progress_ms < ST_SUSPECT_MS);
 }
 /* Closed for good; what was in flight ended. Queues and waiting batches are left. */
 void st_conn_close(struct st_conn *conn);

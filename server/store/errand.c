@@ -64,8 +64,8 @@ void st_errand_add(struct st_store *store, struct st_item *item)
 {
     struct st_conn *conn = &store->errands.conn;
     list_push_back(&store->errands.items, &item->queued.node);
-    if (conn->state == ST_CONN_SERVING)
-        st_conn_set_timer(conn, 0);
+    if (conn->state == ST_CONN_SERVING && conn->expected == 0)
+        st_conn_set_timer(conn, 0); /* it lingers: `idle` is called */
     else
         st_conn_want(conn);
 }
@@ -124,6 +124,8 @@ static void finish(struct st_conn *conn, enum st_outcome outcome, const char *sq
     list_remove(&errands->items, &item->queued.node);
     heap_remove(&store->deadlines, item);
     item->out.done.rows = errands->done;
+    store->stats[item->kind].batches++;
+    store->stats[item->kind].items++;
     memcpy(item->sqlstate, sqlstate, 6);
     st_item_end(store, item, outcome);
 }

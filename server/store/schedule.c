@@ -1,5 +1,6 @@
 /*
- * schedule.c - what happens when time passes: deadlines, the slow lane's next tries, batches that wait or are overdue.
+ * schedule.c - what happens when time passes: deadlines, the slow lane's next tries, batches that wait or are overdue, backends
+ * that have fallen silent.
  *
  * One timer for all of it, set for the earliest; it may fire too early, which costs less than moving it with each item.
  */
@@ -40,6 +41,8 @@ void st_arm(struct st_store *store)
     int64_t at = earlier(heap_top_key(&store->deadlines, INT64_MAX), heap_top_key(&store->pauses, INT64_MAX));
     for (int i = 0; i < store->n_conns; i++) {
         const struct st_conn *conn = &store->conns[i];
+        if (conn->n_queued && conn->expected > 0 && st_conn_serves(conn))
+            at = earlier(at, (conn->looked_ms > conn->progress_ms ? conn->looked_ms : conn->progress_ms) + ST_SUSPECT_MS);
         at = first_lost(&conn->resend, first_lost(&conn->inflight, first_due(&conn->paused, at)));
     }
     if (at < store->timer_at) {
@@ -143,5 +146,6 @@ static void on_timer(struct io_timer *timer)
         expire_sent(store, &conn->resend, now);
         send_due(conn, now);
     }
+    st_avoid_silent(store, now);
     st_arm(store);
 }

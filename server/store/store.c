@@ -2,8 +2,8 @@
  * store.c - the store as its users see it: submitting, routing, deadlines, statistics, closing.
  *
  * Owns the connections and what waits. Items go to the connection their key hashes to, so that calls on one resource meet
- * in one batch rather than on one row lock; correctness doesn't depend on it, and while that connection is down another
- * one takes them.
+ * in one batch rather than on one row lock; correctness doesn't depend on it, and while that connection is down, or has not
+ * answered for long, another one takes them.
  */
 #include "store/store.h"
 
@@ -80,12 +80,16 @@ void st_item_detach(struct st_store *store, struct st_item *item)
 static struct st_conn *route(struct st_store *store, const struct st_item *item)
 {
     unsigned n = (unsigned)store->n_conns, home = (unsigned)(hb_hash_mix(item->queued.hash) >> 8) % n;
+    int64_t now = store->io->now_ms(store->io);
+    struct st_conn *silent = NULL;
     for (unsigned i = 0; i < n; i++) {
         struct st_conn *conn = &store->conns[(home + i) % n];
-        if (st_conn_serves(conn))
+        if (st_conn_prompt(conn, now))
             return conn;
+        if (!silent && st_conn_serves(conn))
+            silent = conn;
     }
-    return &store->conns[home];
+    return silent ? silent : &store->conns[home];
 }
 
 /* Queues an item that already waits, at the front or the back. */
@@ -112,7 +116,7 @@ void st_item_requeue(struct st_store *store, struct st_item *item)
     st_wake(store);
 }
 
-/* What is queued on this connection, which doesn't serve, goes to others. */
+/* What is queued on this connection goes to others. */
 static void move_queued(struct st_store *store, struct st_conn *conn, enum st_lane lane, int kind)
 {
     /* As many as are there now: they may come back to this one, if all that serve are being replaced. */
@@ -126,19 +130,46 @@ static void move_queued(struct st_store *store, struct st_conn *conn, enum st_la
     }
 }
 
+static void move_all(struct st_store *store, struct st_conn *conn)
+{
+    for (int lane = 0; lane < ST_LANES && conn->n_queued; lane++) {
+        for (int kind = 0; kind < ST_KINDS; kind++)
+            move_queued(store, conn, (enum st_lane)lane, kind);
+    }
+}
+
 void st_rebalance(struct st_store *store)
 {
     if (!st_any_serves(store))
         return;
     for (int i = 0; i < store->n_conns; i++) {
-        if (st_conn_serves(&store->conns[i]) || store->conns[i].n_queued == 0)
-            continue;
-        for (int lane = 0; lane < ST_LANES; lane++) {
-            for (int kind = 0; kind < ST_KINDS; kind++)
-                move_queued(store, &store->conns[i], (enum st_lane)lane, kind);
-        }
+        if (!st_conn_serves(&store->conns[i]))
+            move_all(store, &store->conns[i]);
     }
     st_wake(store);
+}
+
+static bool any_prompt(const struct st_store *store, int64_t now)
+{
+    for (int i = 0; i < store->n_conns; i++) {
+        if (st_conn_prompt(&store->conns[i], now))
+            return true;
+    }
+    return false;
+}
+
+void st_avoid_silent(struct st_store *store, int64_t now)
+{
+    for (int i = 0; i < store->n_conns; i++) {
+        struct st_conn *conn = &store->conns[i];
+        if (conn->n_queued == 0 || !st_conn_serves(conn) || st_conn_prompt(conn, now))
+            continue;
+        conn->looked_ms = now;
+        if (!any_prompt(store, now))
+            continue;
+        move_all(store, conn);
+        st_wake(store);
+    }
 }
 
 /* ------------------------------------------------------------------------------------------------ turns */

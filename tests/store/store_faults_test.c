@@ -246,7 +246,7 @@ static void each_call_of_libpq_fails_once(void **state)
     (void)state;
     int repeated = 0;
     for (fail_at = 1;; fail_at++) {
-        struct work a, b, reading;
+        struct work a, b, reading, sweep;
         assert_true(fail_at < 1000);
         calls = bad_names = 0;
         st_close(store);
@@ -255,7 +255,10 @@ static void each_call_of_libpq_fails_once(void **state)
         submit_acquire(&b, t_printf("b%d", fail_at));
         prepare(&reading, ST_READ, "nothing");
         submit(&reading);
+        prepare(&sweep, ST_SWEEP, "")->in.sweep.max = 1;
+        submit(&sweep);
         run_until(all_done, LONG_MS);
+        assert_int_equal(sweep.item.outcome, ST_FOUND);
         assert_true(a.done == 1 && b.done == 1 && reading.done == 1);
         assert_true(a.item.outcome == ST_GRANTED || a.item.outcome == ST_REPEATED);
         assert_int_equal(b.item.outcome, a.item.outcome);

@@ -270,6 +270,43 @@ static void the_other_connection_serves_meanwhile(void **state)
     assert_in_range(lost, 1, N - 1);
 }
 
+/* What was sent there is lost at its deadline; whatever comes later goes round it, also what was queued there already. */
+static void a_silent_backend_is_gone_round(void **state)
+{
+    (void)state;
+    enum { N = 40 };
+    static struct work works[N], more[N];
+    reopen(&(struct st_config){.connections = 2, .pq = losing()});
+    pid_t pid = stop_backend();
+    for (int i = 0; i < N; i++) {
+        prepare_acquire(&works[i], t_printf("r%d", i), "request");
+        works[i].item.deadline_ms = t_now_ms() + 1000;
+        submit(&works[i]);
+    }
+    run_until(is_sent, LONG_MS);
+    int64_t begin = t_now_ms();
+    for (int i = 0; i < N; i++)
+        submit_acquire(&more[i], t_printf("s%d", i));
+    run_until(all_done, LONG_MS);
+    for (int i = 0; i < N; i++) {
+        assert_int_equal(more[i].item.outcome, ST_GRANTED);
+        assert_true(more[i].done_ms - begin < 900);
+    }
+    begin = t_now_ms();
+    int lost = 0;
+    for (int i = 0; i < N; i++) {
+        lost += works[i].item.outcome == ST_OUTCOME_LOST;
+        submit_acquire(&more[i], t_printf("r%d", i));
+    }
+    assert_in_range(lost, 1, N - 1);
+    run_until(all_done, LONG_MS);
+    assert_true(t_now_ms() - begin < 400);
+    for (int i = 0; i < N; i++)
+        assert_true(more[i].item.outcome == ST_GRANTED || more[i].item.outcome == ST_REPEATED);
+    let_go(pid);
+    run_until(is_ready, LONG_MS);
+}
+
 static void a_session_that_is_stuck_is_given_up(void **state)
 {
     (void)state;
@@ -444,6 +481,7 @@ int main(void)
         RESEND_TEST(another_database_raises_the_fences_first),
         RESEND_TEST(a_backend_that_cannot_be_ended),
         RESEND_TEST(the_other_connection_serves_meanwhile),
+        RESEND_TEST(a_silent_backend_is_gone_round),
         RESEND_TEST(a_session_that_is_stuck_is_given_up),
         RESEND_TEST(an_answer_that_comes_too_late_is_nobodys),
         RESEND_TEST(a_refusal_that_comes_too_late_is_nobodys),
