@@ -56,7 +56,6 @@ static void envelope_free(struct envelope *env)
     struct net_envelopes *owner = env->owner;
     if (owner) {
         list_remove(&owner->list, &env->node);
-        list_remove(env->among, &env->beside);
         owner->in_flight--;
         owner->bytes -= env->charge;
     }
@@ -73,12 +72,20 @@ static void write_replies(void *arg, void *body)
     protobuf_c_message_pack(arg, body);
 }
 
+/* The source may be gone for good once `from` has been handed back: the envelope must have left it by then. */
+static void leave_source(struct envelope *env)
+{
+    list_remove(env->among, &env->beside);
+    env->source = NULL;
+}
+
 static void send_replies(struct envelope *env, Holdfast__V1__Reply **replies, size_t n)
 {
     Holdfast__V1__ReplyEnvelope message = HOLDFAST__V1__REPLY_ENVELOPE__INIT;
     message.n_replies = n;
     message.replies = replies;
     size_t size = protobuf_c_message_get_packed_size(&message.base);
+    leave_source(env);
     if (!env->owner->send(env->owner, env->from, size, write_replies, &message))
         env->owner->n_dropped++;
 }
@@ -87,6 +94,7 @@ static void send_nothing(struct envelope *env)
 {
     if (!env->source->gone)
         env->owner->n_dropped++;
+    leave_source(env);
     env->owner->drop(env->owner, env->from);
 }
 

@@ -17,7 +17,8 @@
 #include "base/list.h"
 #include "proto/c/call.h"
 
-/* A connection that envelopes come from. It must outlive them, or they must be orphans by then. */
+/* A connection that envelopes come from. It must outlive them, or they must be orphans by then; when `from` is handed back to
+ * send or drop, the envelope has left it. */
 struct net_source {
     struct list envelopes;
     struct list told; /* envelopes whose calls know that it has gone */

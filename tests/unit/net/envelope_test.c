@@ -23,6 +23,7 @@ struct fixture {
     size_t reply_len;
     int n_replies, n_drops, n_finished, n_gone;
     struct hp_call *also; /* answered when a call learns that it has gone */
+    bool alone;           /* the source has no other envelope: it may end when this one is handed back */
 };
 
 static int64_t now_ms(struct io *io)
@@ -52,6 +53,7 @@ static bool on_send(struct net_envelopes *envelopes, void *from, size_t size, vo
     struct fixture *f = list_entry(envelopes, struct fixture, envelopes);
     assert_ptr_equal(from, &f->io);
     assert_false(f->source.gone);
+    assert_true(!f->alone || list_empty(&f->source.envelopes));
     free(f->reply);
     f->reply = malloc(size + 1);
     f->reply_len = size;
@@ -64,6 +66,7 @@ static void on_drop(struct net_envelopes *envelopes, void *from)
 {
     struct fixture *f = list_entry(envelopes, struct fixture, envelopes);
     assert_ptr_equal(from, &f->io);
+    assert_true(!f->alone || (list_empty(&f->source.envelopes) && list_empty(&f->source.told)));
     f->n_drops++;
 }
 
@@ -264,6 +267,25 @@ static void what_comes_from_a_source_that_is_gone_is_done_all_the_same(void **st
     assert_nothing_left(f);
 }
 
+/* A connection that is gone is held by its envelopes only: it goes while the last one is being handed back. */
+static void an_envelope_has_left_its_source_when_it_is_handed_back(void **state)
+{
+    struct fixture *f = *state;
+    f->alone = true;
+    take(f, 2, 10);
+    answer(f->calls[0]);
+    answer(f->calls[1]);
+    take(f, 1, 10);
+    net_source_gone(&f->source);
+    answer(f->calls[2]);
+    take(f, 1, 10); /* it was on its way */
+    answer(f->calls[3]);
+    net_envelopes_take(&f->envelopes, &f->source, &f->io, "\xff", 1, 990); /* refused */
+    assert_int_equal(f->n_replies, 1);
+    assert_int_equal(f->n_drops, 3);
+    assert_nothing_left(f);
+}
+
 /* Each allocation fails once, in turn: there is a reply, or the loss of one is counted; nothing stays behind. */
 static void without_memory_nothing_leaks(void **state)
 {
@@ -289,7 +311,7 @@ int main(void)
         T(replies_keep_the_order_of_the_calls),    T(bytes_grow_with_what_is_held),
         T(orphans_are_answered_to_nobody),         T(each_call_of_a_source_that_is_gone_learns_of_it),
         T(learning_of_it_may_end_other_envelopes), T(what_comes_from_a_source_that_is_gone_is_done_all_the_same),
-        T(without_memory_nothing_leaks),
+        T(without_memory_nothing_leaks),           T(an_envelope_has_left_its_source_when_it_is_handed_back),
     };
     return cmocka_run_group_tests(tests, NULL, t_teardown);
 }
