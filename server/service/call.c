@@ -92,18 +92,34 @@ void svc_fail_outcome(struct svc_call *sc, const struct st_item *item)
 
 /* ---- items ---- */
 
+/* The call's items are done, or its time is over. What an acquire was granted matters also when its caller is gone. */
+static void conclude(struct svc_call *sc)
+{
+    bool acquires = sc->items[0].kind == ST_ACQUIRE || sc->items[0].kind == ST_ACQUIRE_ALL;
+    if (!sc->gone || (acquires && !sc->n_open))
+        sc->finish(sc);
+    else if (!acquires)
+        svc_fail_gone(sc);
+}
+
+/* It may have freed the resource, so that those who wait for it want to know. */
+static bool frees(const struct st_item *item)
+{
+    return (item->kind == ST_RELEASE && item->outcome == ST_FREED) || (item->kind == ST_BREAK && item->outcome == ST_BREAK_DONE);
+}
+
 static void on_done(struct st_item *item)
 {
     struct svc_call *sc = item->owner;
     sc->done[item - sc->items] = true;
     if ((unsigned)item->outcome < SVC_OUTCOMES)
         sc->svc->outcomes[item->outcome]++;
-    if (item->kind == ST_RELEASE && item->outcome == ST_FREED)
+    if (frees(item))
         svc_wait_freed(sc->svc, item->ns, item->resource);
     if (--sc->n_open)
         return;
     if (sc->call) {
-        sc->finish(sc);
+        conclude(sc);
     } else {
         sc->svc->in_flight--;
         hp_arena_free(sc->arena); /* and with it the call and the items */
@@ -112,8 +128,7 @@ static void on_done(struct st_item *item)
 
 static void on_patience(struct io_timer *timer)
 {
-    struct svc_call *sc = list_entry(timer, struct svc_call, patience);
-    sc->finish(sc);
+    conclude(list_entry(timer, struct svc_call, patience));
 }
 
 struct st_item *svc_items(struct svc_call *sc, size_t n, enum st_kind kind, const char *ns)
