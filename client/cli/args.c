@@ -92,7 +92,7 @@ static bool take_flag(struct cli_args *args, int argc, char **argv, int *at, str
 /* Whether --json stands on the line, for the form of the error when the line is wrong. */
 static bool wants_json(int argc, char **argv)
 {
-    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
         if (!strcmp(argv[i], "--json"))
             return true;
     return false;

@@ -34,7 +34,7 @@ static bool find_own(char *out, size_t size)
     FILE *file = fopen("/proc/self/cgroup", "re");
 
     while (file && !found && fgets(line, sizeof(line), file)) {
-        if (strncmp(line, "0::/", 4))
+        if (strncmp(line, "0::/", 4) != 0)
             continue;
         line[strcspn(line, "\n")] = '\0';
         found = snprintf(out, size, "%s", strcmp(line, "0::/") ? line + 3 : "") < (int)size;
@@ -67,7 +67,7 @@ void cgroup_make(struct cgroup *group)
     snprintf(path, sizeof(path), "%s%s/holdfast-run-%d", mount, own, (int)getpid());
     if (mkdir(path, 0755) && (errno != EEXIST || rmdir(path) || mkdir(path, 0755)))
         return; /* an empty one is an old one: a `run` and its guardian were killed together */
-    strcpy(group->path, path);
+    memcpy(group->path, path, sizeof(path));
 }
 
 void cgroup_enter(const struct cgroup *group)

@@ -213,7 +213,7 @@ static int third_act(struct demo *demo)
         return broken(demo, &demo->a, "A's library has noticed the loss, and sends nothing");
     tell(demo, "A goes on (SIGCONT): its library knows that the lease is lost (%s) and sends nothing more", demo->loss);
     ask(&demo->a, "send", LATE_VALUE);
-    if (sscanf(demo->a.line, "refused %31s", demo->refusal) != 1 || strcmp(demo->refusal, "STALE_TOKEN"))
+    if (sscanf(demo->a.line, "refused %31s", demo->refusal) != 1 || strcmp(demo->refusal, "STALE_TOKEN") != 0)
         return broken(demo, &demo->a, "the server refuses A's late write: STALE_TOKEN");
     tell(demo, "A's late write is sent all the same, under token %" PRId64 ": refused by the server, %s", demo->token_a,
          demo->refusal);
@@ -242,7 +242,7 @@ static int last_act(struct demo *demo)
         return broken(demo, &demo->b, "B's value stands");
     }
     ask(&demo->b, "release", "");
-    if (strcmp(demo->b.line, "released"))
+    if (strcmp(demo->b.line, "released") != 0)
         return broken(demo, &demo->b, "the holder's release is accepted");
     return CLI_OK;
 }
@@ -273,7 +273,7 @@ int cli_demo(struct cli *cli)
     uint64_t id;
     int result = CLI_OK;
 
-    if (cli->args.n_words == 2 && strcmp(cli_word(cli, 0), "takeover"))
+    if (cli->args.n_words == 2 && strcmp(cli_word(cli, 0), "takeover") != 0)
         return cli_usage_error(cli, "unknown demo %s; there is: takeover", cli_word(cli, 0));
     if (getentropy(&id, sizeof(id)))
         id = (uint64_t)hfi_boot_ms();

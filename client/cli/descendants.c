@@ -122,7 +122,8 @@ static void take(struct snapshot *snapshot)
         if (entry->d_name[0] >= '1' && entry->d_name[0] <= '9' && read_process((pid_t)atoi(entry->d_name), &process))
             add(snapshot, &process);
     closedir(dir);
-    qsort(snapshot->all, snapshot->n, sizeof(*snapshot->all), by_pid);
+    if (snapshot->n)
+        qsort(snapshot->all, snapshot->n, sizeof(*snapshot->all), by_pid);
     mark_below(snapshot);
 }
 

@@ -32,7 +32,7 @@ const char *cli_parse_duration(const char *text, int64_t *ms)
     if (!*end)
         return "a bare number is not a duration: it needs " CLI_DURATION_FORM;
     for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-        if (strcmp(end, units[i].unit))
+        if (strcmp(end, units[i].unit) != 0)
             continue;
         if (number > INT64_MAX / units[i].ms)
             return "too long a duration";

@@ -155,7 +155,7 @@ hf_result hfi_gate_open(const char *path, const hf_gate_options *options, const 
     }
     if (result != HF_OK) {
         hf_gate_close(gate);
-        return result;
+        return result; /* NOLINT(clang-analyzer-unix.Malloc): the same process has just set gate->pid */
     }
     *out = gate;
     return ok(error);

@@ -32,7 +32,7 @@
     X(UNAUTHENTICATED, 16)
 
 enum hp_code {
-#define X(name, number) HP_##name = number,
+#define X(name, number) HP_##name = (number),
     HP_CODES(X)
 #undef X
 };
@@ -72,7 +72,7 @@ enum hp_code {
     X(OUTCOME_LOST, 90, UNKNOWN, "it is not known whether the call took effect")
 
 enum hp_reason {
-#define X(name, number, code, text) HP_R_##name = number,
+#define X(name, number, code, text) HP_R_##name = (number),
     HP_REASONS(X)
 #undef X
 };

@@ -171,6 +171,8 @@ static void write_number(struct hp_buf *out, const ProtobufCFieldDescriptor *fie
     }
 }
 
+/* NOLINTBEGIN(misc-no-recursion): once a level of a message, and our messages are not recursive */
+
 /* One value (an element, if the field is repeated) that stands at `at`. */
 static void write_value(struct hp_buf *out, const ProtobufCFieldDescriptor *field, const void *at, unsigned flags)
 {
@@ -402,6 +404,8 @@ static void write_message(struct hp_buf *out, const ProtobufCMessage *message, u
     }
     hp_buf_addch(out, '}');
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 void hp_json_write(struct hp_buf *out, const ProtobufCMessage *message, unsigned flags)
 {

@@ -228,6 +228,8 @@ static bool count(struct check *check, const struct frame *frame, size_t n)
 
 /* ---- the descent ---- */
 
+/* NOLINTBEGIN(misc-no-recursion): once a level, HP_WIRE_DEPTH at most */
+
 static bool check_message(struct check *check, const struct frame *up, unsigned depth, const ProtobufCMessageDescriptor *type,
                           const uint8_t *data, size_t len);
 
@@ -322,6 +324,8 @@ static bool check_message(struct check *check, const struct frame *up, unsigned 
     }
     return true;
 }
+
+/* NOLINTEND(misc-no-recursion) */
 
 _Static_assert(HP_WIRE_DEPTH == 8, "the message in check_submessage names it");
 

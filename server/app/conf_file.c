@@ -107,7 +107,7 @@ static bool cut_quoted(const struct parse *parse, const char *name, char *quote,
 
 static bool cut_value(const struct parse *parse, const char *name, char *rest, char **value)
 {
-    while (is_blank(*rest))
+    while (is_blank(*rest)) /* NOLINT(clang-analyzer-core.NullDereference): refuse() is always false */
         rest++;
     if (*rest == '"')
         return cut_quoted(parse, name, rest, value);
@@ -125,7 +125,7 @@ static bool add(const struct parse *parse, const char *name, const char *value)
 {
     struct conf_file *out = parse->out;
 
-    if (!*value)
+    if (!*value) /* NOLINT(clang-analyzer-core.NullDereference): as above */
         return refuse(parse, "%s: the value is empty", name);
     for (size_t i = 0; i < out->n; i++) {
         if (strcmp(out->entries[i].name, name) == 0)

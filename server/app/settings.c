@@ -112,7 +112,7 @@ static bool parse_data_dir(struct app_reading *reading, const char *value)
     if (strlen(value) >= sizeof(reading->cfg->data_dir))
         return app_refuse(reading, "the path has %zu bytes, at most %zu are allowed", strlen(value),
                           sizeof(reading->cfg->data_dir) - 1);
-    strcpy(reading->cfg->data_dir, value);
+    memcpy(reading->cfg->data_dir, value, strlen(value) + 1);
     return true;
 }
 

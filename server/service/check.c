@@ -260,6 +260,6 @@ char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char
         len = sizeof(bytes) - PAGE_HEAD; /* cannot be: names are shorter */
     bytes[0] = PAGE_VERSION;
     bytes[1] = (unsigned char)kind;
-    memcpy(bytes + PAGE_HEAD, name, len);
+    memcpy(bytes + PAGE_HEAD, name, len); /* NOLINT(bugprone-not-null-terminated-result): bytes, not text */
     return hp_strndup(arena, text, encode(bytes, PAGE_HEAD + len, text));
 }

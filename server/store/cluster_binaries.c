@@ -14,8 +14,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern char **environ;
-
 /* The first line that argv prints; "" if it cannot be run. */
 static void first_line(char *const *argv, char *out, size_t size)
 {

@@ -22,8 +22,6 @@
 #include "base/files.h"
 #include "store/sync.h"
 
-extern char **environ;
-
 enum {
     CLOEXEC_RANGE = 4, /* CLOSE_RANGE_CLOEXEC, which older headers lack */
     LEFTOVER_MS = 30000

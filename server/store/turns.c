@@ -27,8 +27,9 @@ static void tell(struct io_task *task)
 {
     struct st_store *store = list_entry(task, struct st_store, tell_turns);
     /* As many as are there now: what is done about them may bring more. */
-    for (size_t n = store->turns.count; n > 0; n--) {
-        struct st_note *note = list_entry(list_pop_front(&store->turns), struct st_note, node);
+    struct list_node *node;
+    for (size_t n = store->turns.count; n > 0 && (node = list_pop_front(&store->turns)); n--) {
+        struct st_note *note = list_entry(node, struct st_note, node);
         st_turn_tell(store, note->payload);
         free(note);
     }
