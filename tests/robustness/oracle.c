@@ -27,6 +27,7 @@ struct resource_state {
     int64_t fence;     /* what the next token must be above */
     int64_t newest;    /* the newest token granted */
     bool ended;        /* it was released or broken */
+    bool expired;      /* the sweeper noted that it ran out */
     bool broken_alone; /* by attach(), which raises no fence: an operator may break it once more */
     int64_t version;   /* of the last change; -1: none seen yet */
 };
@@ -54,7 +55,20 @@ static bool check_grant(struct resource_state *state, const struct oracle_row *r
     if (takeover && state->ended)
         return wrong_row(place, "a takeover of a lease that had been released or broken:", state->newest);
     state->fence = state->newest = row->token;
-    state->ended = state->broken_alone = false;
+    state->ended = state->broken_alone = state->expired = false;
+    return true;
+}
+
+/* Noted once, before the takeover; nothing is accepted afterwards, but the lease may still be broken. */
+static bool check_expire(struct resource_state *state, const struct oracle_row *row, const struct fault_place *place)
+{
+    if (row->token != state->newest)
+        return wrong_row(place, "noted as expired a lease that is not the newest,", state->newest);
+    if (state->ended)
+        return wrong_row(place, "noted as expired a lease that had been released or broken:", state->newest);
+    if (state->expired)
+        return wrong_row(place, "noted as expired twice:", state->newest);
+    state->expired = true;
     return true;
 }
 
@@ -64,6 +78,8 @@ static bool check_end(struct resource_state *state, const struct oracle_row *row
         return wrong_row(place, "ended a lease that is not the newest,", state->newest);
     if (state->ended && !(is_break && state->broken_alone))
         return wrong_row(place, "ended a lease twice:", state->newest);
+    if (state->expired && !is_break)
+        return wrong_row(place, "released a lease that had run out:", state->newest);
     if (is_break && row->prior && row->prior <= state->fence)
         return wrong_row(place, "a break raised the fence to no more than", state->fence);
     state->ended = true;
@@ -80,7 +96,7 @@ static bool check_change(struct resource_state *state, const struct oracle_row *
         return wrong_row(place, "a stale change was accepted: the newest token is", state->newest);
     if (row->token > state->newest)
         return wrong_row(place, "a change under a token that was never granted: the newest is", state->newest);
-    if (state->ended)
+    if (state->ended || state->expired)
         return wrong_row(place, "a change was accepted after the end of its lease,", state->newest);
     bool step = state->version < 0 || row->prior == state->version + 1 || (is_delete && row->prior == state->version);
     if (!step)
@@ -97,6 +113,8 @@ static bool check_row(struct resource_state *state, const struct oracle_row *row
         return check_end(state, row, row->kind[0] == 'b', place);
     if (!strcmp(row->kind, "write") || !strcmp(row->kind, "delete"))
         return check_change(state, row, row->kind[0] == 'd', place);
+    if (!strcmp(row->kind, "expire"))
+        return check_expire(state, row, place);
     return wrong_row(place, "of a kind that nobody knows; newest token", state->newest);
 }
 
@@ -129,7 +147,7 @@ static bool check_whole(const struct oracle_row *rows, size_t n, char *why, size
         const struct fault_place place = {&rows[i], why, size};
         if (i > 0 && rows[i].id <= rows[i - 1].id)
             return wrong_row(&place, "rows are not in the order of their ids: before it stands", rows[i - 1].id);
-        if (rows[i].resource)
+        if (rows[i].resource || !strcmp(rows[i].kind, "policy"))
             continue;
         if (strcmp(rows[i].kind, "floor") != 0)
             return wrong_row(&place, "of a kind that no namespace has; its floor is", floor);

@@ -7,7 +7,8 @@
  *   - P1: every granted token is above every earlier one and above every fence that a break had raised.
  *   - P3: every write and delete carries the newest token granted, which was not released or broken before; so none carries a
  *     lower one than a write accepted before. Versions count up by one (a delete of nothing leaves them).
- *   - A lease is released or broken at most once, and only under a token that was granted; a takeover names the lease it ends.
+ *   - A lease is released or broken at most once, and not released once it is on record as expired, and only under a token that was
+ * granted; a takeover names the lease it ends.
  *
  * The history of all who changed anything must agree with it (P3, P6, P8):
  *

@@ -21,6 +21,8 @@ static const struct oracle_row right[] = {
     {7, "a", "delete", 2, 3},    {8, "a", "release", 2, 0},    {9, "a", "grant", 3, 0},     {10, "a", "break", 3, 4},
     {11, "a", "grant", 5, 0},    {12, NULL, "floor", 1000, 0}, {13, "b", "break", 1, 0}, /* by attach() */
     {14, "b", "break", 1, 1001}, {15, "b", "grant", 1002, 0},  {16, "b", "write", 1002, 1}, {17, "a", "write", 5, 4},
+    {18, "a", "expire", 5, 0},   {19, "a", "takeover", 6, 5},  {20, "a", "expire", 6, 0},   {21, "a", "break", 6, 7},
+    {22, NULL, "policy", 0, 0},
 };
 
 static void a_right_trail_passes(void **state)
@@ -55,6 +57,11 @@ static const struct {
     {"twice", {{1, "a", "grant", 1, 0}, {2, "a", "release", 1, 0}, {3, "a", "release", 1, 0}}},
     {"twice", {{1, "a", "grant", 1, 0}, {2, "a", "release", 1, 0}, {3, "a", "break", 1, 2}}},
     {"twice", {{1, "a", "grant", 1, 0}, {2, "a", "break", 1, 2}, {3, "a", "break", 1, 3}}},
+    {"twice", {{1, "a", "grant", 1, 0}, {2, "a", "expire", 1, 0}, {3, "a", "expire", 1, 0}}},
+    {"had been released", {{1, "a", "grant", 1, 0}, {2, "a", "release", 1, 0}, {3, "a", "expire", 1, 0}}},
+    {"had run out", {{1, "a", "grant", 1, 0}, {2, "a", "expire", 1, 0}, {3, "a", "release", 1, 0}}},
+    {"after the end", {{1, "a", "grant", 1, 0}, {2, "a", "expire", 1, 0}, {3, "a", "write", 1, 1}}},
+    {"not the newest", {{1, "a", "grant", 1, 0}, {2, "a", "takeover", 2, 1}, {3, "a", "expire", 1, 0}}},
     {"no more than", {{1, "a", "grant", 2, 0}, {2, "a", "break", 2, 2}}},
     {"order of their ids", {{2, "a", "grant", 1, 0}, {2, "b", "grant", 1, 0}}},
     {"floor went down", {{1, NULL, "floor", 10, 0}, {2, NULL, "floor", 9, 10}}},
