@@ -5,9 +5,13 @@
  * time is infinite, and a connection that breaks ends its exchanges with NNG_ECONNRESET. nng finishes the send when a
  * connection has taken the message: a send that failed was surely seen by nobody.
  *
- * Lanes (a context with its aio) are kept for reuse; the context of an exchange that failed is thrown away, since it may still
- * hold the request. Threads: callbacks come on nng's own; `mutex` guards the lists of lanes and the count of open exchanges, and is
- * never held while calling out.
+ * Lanes (a context with its aio) are kept for reuse; the lane of an exchange that failed is thrown away, since its context may
+ * still hold the request. Order matters in that: when an aio times out, nng's thread for timeouts calls into the context, and goes
+ * on using it and its socket after our callback was called by that, so that closing either then and there ends in a panic (nng 1.5:
+ * src/core/aio.c, nni_aio_expire_loop). Only nng_aio_free waits for that thread. So a lane is first retired by its callback, and
+ * freed later from elsewhere, the aio before the context; and stopping frees all lanes before it closes the sockets.
+ *
+ * Threads: callbacks come on nng's own; `mutex` guards the lists of lanes and the counts, and is never held while calling out.
  */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
@@ -27,7 +31,7 @@ struct nng_port;
 struct lane {
     struct nng_port *owner;
     struct endpoint *endpoint;
-    struct lane *next_all, *next_idle;
+    struct lane *next_all, **prev_all, *next; /* next: among the idle, or the retired */
     nng_aio *aio;
     nng_ctx ctx;
     bool has_ctx;
@@ -46,8 +50,10 @@ struct endpoint {
 struct nng_port {
     struct hfi_transport port; /* first */
     pthread_mutex_t mutex;
-    pthread_cond_t all_done;
-    size_t exchanges; /* open */
+    pthread_cond_t news; /* one of the counts became 0 */
+    size_t exchanges;    /* open */
+    size_t sending;      /* threads in port_send */
+    struct lane *retired;
     bool stopped;
     struct endpoint endpoints[HFI_ENDPOINTS_MAX];
 };
@@ -59,30 +65,38 @@ static nng_duration duration(int64_t ms)
     return ms > INT32_MAX ? INT32_MAX : (nng_duration)ms;
 }
 
-/* The exchange is over; the lane is idle again before its owner hears of it, so that it can be used from within done(). */
-static void end_exchange(struct lane *lane, enum hfi_fate fate, nng_msg *msg)
+static void count_down(struct nng_port *t, size_t *count)
+{
+    pthread_mutex_lock(&t->mutex);
+    if (--*count == 0)
+        pthread_cond_broadcast(&t->news);
+    pthread_mutex_unlock(&t->mutex);
+}
+
+static void put(struct nng_port *t, struct lane **list, struct lane *lane)
+{
+    pthread_mutex_lock(&t->mutex);
+    lane->next = *list;
+    *list = lane;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+/* The exchange is over. A lane that is well is idle again before its owner hears of it, so that it can be used from within done();
+ * one that failed in nng's hands (`spent`) is retired when we are done with it. */
+static void end_exchange(struct lane *lane, enum hfi_fate fate, nng_msg *msg, bool spent)
 {
     struct nng_port *t = lane->owner;
     struct hfi_exchange *exchange = lane->exchange;
 
     lane->exchange = NULL;
     lane->state = LANE_IDLE;
-    if (fate != HFI_ANSWERED && lane->has_ctx) {
-        nng_ctx_close(lane->ctx);
-        lane->has_ctx = false;
-    }
-    pthread_mutex_lock(&t->mutex);
-    lane->next_idle = lane->endpoint->idle;
-    lane->endpoint->idle = lane;
-    pthread_mutex_unlock(&t->mutex);
-
+    if (!spent)
+        put(t, &lane->endpoint->idle, lane);
     exchange->done(exchange, fate, msg ? nng_msg_body(msg) : NULL, msg ? nng_msg_len(msg) : 0);
     nng_msg_free(msg);
-
-    pthread_mutex_lock(&t->mutex);
-    if (--t->exchanges == 0)
-        pthread_cond_broadcast(&t->all_done);
-    pthread_mutex_unlock(&t->mutex);
+    if (spent)
+        put(t, &t->retired, lane);
+    count_down(t, &t->exchanges); /* the last thing: stopping may free it all */
 }
 
 static void lane_event(void *arg)
@@ -94,7 +108,7 @@ static void lane_event(void *arg)
         if (rc) {
             nng_msg_free(nng_aio_get_msg(lane->aio));
             nng_aio_set_msg(lane->aio, NULL);
-            end_exchange(lane, HFI_NOT_SENT, NULL);
+            end_exchange(lane, HFI_NOT_SENT, NULL, true);
             return;
         }
         lane->state = LANE_RECEIVING;
@@ -103,14 +117,15 @@ static void lane_event(void *arg)
         return;
     }
     if (rc) {
-        end_exchange(lane, HFI_NO_ANSWER, NULL);
+        end_exchange(lane, HFI_NO_ANSWER, NULL, true);
     } else {
         nng_msg *msg = nng_aio_get_msg(lane->aio);
         nng_aio_set_msg(lane->aio, NULL);
-        end_exchange(lane, HFI_ANSWERED, msg);
+        end_exchange(lane, HFI_ANSWERED, msg, false);
     }
 }
 
+/* In the list of all. Lock held. */
 static struct lane *lane_new(struct nng_port *t, struct endpoint *endpoint)
 {
     struct lane *lane = calloc(1, sizeof(*lane));
@@ -123,7 +138,40 @@ static struct lane *lane_new(struct nng_port *t, struct endpoint *endpoint)
         free(lane);
         return NULL;
     }
+    lane->next_all = endpoint->all;
+    lane->prev_all = &endpoint->all;
+    if (lane->next_all)
+        lane->next_all->prev_all = &lane->next_all;
+    endpoint->all = lane;
     return lane;
+}
+
+/* Waits for nng to be done with it. */
+static void lane_free(struct lane *lane)
+{
+    nng_aio_free(lane->aio);
+    if (lane->has_ctx)
+        nng_ctx_close(lane->ctx);
+    free(lane);
+}
+
+static void free_retired(struct nng_port *t)
+{
+    struct lane *list;
+
+    pthread_mutex_lock(&t->mutex);
+    list = t->retired;
+    t->retired = NULL;
+    for (struct lane *lane = list; lane; lane = lane->next) {
+        *lane->prev_all = lane->next_all;
+        if (lane->next_all)
+            lane->next_all->prev_all = lane->prev_all;
+    }
+    pthread_mutex_unlock(&t->mutex);
+    for (struct lane *next; list; list = next) {
+        next = list->next;
+        lane_free(list);
+    }
 }
 
 /* An idle lane, or a new one. NULL: stopped, or no memory. Otherwise an exchange is counted as open. */
@@ -134,40 +182,27 @@ static struct lane *lane_take(struct nng_port *t, struct endpoint *endpoint)
     pthread_mutex_lock(&t->mutex);
     if (!t->stopped) {
         lane = endpoint->idle;
-        if (lane) {
-            endpoint->idle = lane->next_idle;
-        } else {
+        if (lane)
+            endpoint->idle = lane->next;
+        else
             lane = lane_new(t, endpoint);
-            if (lane) {
-                lane->next_all = endpoint->all;
-                endpoint->all = lane;
-            }
-        }
         if (lane)
             t->exchanges++;
     }
+    t->sending++;
     pthread_mutex_unlock(&t->mutex);
     return lane;
 }
 
-static void port_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
-                      int64_t reply_ms, struct hfi_exchange *exchange)
+static void send_in(struct lane *lane, const void *data, size_t len, int64_t send_ms)
 {
-    struct nng_port *t = (struct nng_port *)transport;
-    struct lane *lane = lane_take(t, &t->endpoints[endpoint]);
     nng_msg *msg = NULL;
 
-    if (!lane) {
-        exchange->done(exchange, HFI_NOT_SENT, NULL, 0);
-        return;
-    }
-    lane->exchange = exchange;
-    lane->reply_ms = reply_ms;
     if (!lane->has_ctx)
         lane->has_ctx = nng_ctx_open(&lane->ctx, lane->endpoint->socket) == 0;
     if (!lane->has_ctx || nng_msg_alloc(&msg, 0) || nng_msg_append(msg, data, len)) {
         nng_msg_free(msg);
-        end_exchange(lane, HFI_NOT_SENT, NULL);
+        end_exchange(lane, HFI_NOT_SENT, NULL, false);
         return;
     }
     lane->state = LANE_SENDING;
@@ -176,9 +211,39 @@ static void port_send(struct hfi_transport *transport, unsigned endpoint, const 
     nng_ctx_send(lane->ctx, lane->aio);
 }
 
+static void port_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
+                      int64_t reply_ms, struct hfi_exchange *exchange)
+{
+    struct nng_port *t = (struct nng_port *)transport;
+    struct lane *lane = lane_take(t, &t->endpoints[endpoint]);
+
+    if (lane) {
+        lane->exchange = exchange;
+        lane->reply_ms = reply_ms;
+        send_in(lane, data, len, send_ms);
+    } else {
+        exchange->done(exchange, HFI_NOT_SENT, NULL, 0);
+    }
+    free_retired(t);
+    count_down(t, &t->sending);
+}
+
 static const char *port_url(struct hfi_transport *transport, unsigned endpoint)
 {
     return ((struct nng_port *)transport)->endpoints[endpoint].url;
+}
+
+/* Ends what is under way in this lane. No more is begun in it: its aio refuses, without calling back. */
+static void lane_stop(struct lane *lane)
+{
+    nng_aio_stop(lane->aio);
+    if (!lane->exchange)
+        return;
+    if (lane->state == LANE_SENDING) {
+        nng_msg_free(nng_aio_get_msg(lane->aio));
+        nng_aio_set_msg(lane->aio, NULL);
+    }
+    end_exchange(lane, lane->state == LANE_SENDING ? HFI_NOT_SENT : HFI_NO_ANSWER, NULL, true);
 }
 
 static void port_stop(struct hfi_transport *transport)
@@ -187,31 +252,38 @@ static void port_stop(struct hfi_transport *transport)
 
     pthread_mutex_lock(&t->mutex);
     t->stopped = true;
+    while (t->sending > 0)
+        pthread_cond_wait(&t->news, &t->mutex);
     pthread_mutex_unlock(&t->mutex);
+    /* From here on the list of all lanes stands still. */
     for (unsigned i = 0; i < t->port.n_endpoints; i++) {
-        if (t->endpoints[i].open)
-            nng_close(t->endpoints[i].socket); /* ends every operation on its contexts */
-        t->endpoints[i].open = false;
+        for (struct lane *lane = t->endpoints[i].all; lane; lane = lane->next_all)
+            lane_stop(lane);
     }
     pthread_mutex_lock(&t->mutex);
     while (t->exchanges > 0)
-        pthread_cond_wait(&t->all_done, &t->mutex);
+        pthread_cond_wait(&t->news, &t->mutex);
     pthread_mutex_unlock(&t->mutex);
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        for (struct lane *lane = t->endpoints[i].all, *next; lane; lane = next) {
+            next = lane->next_all;
+            lane_free(lane);
+        }
+        t->endpoints[i].all = t->endpoints[i].idle = NULL;
+        if (t->endpoints[i].open)
+            nng_close(t->endpoints[i].socket);
+        t->endpoints[i].open = false;
+    }
+    t->retired = NULL;
 }
 
 static void port_free(struct hfi_transport *transport)
 {
     struct nng_port *t = (struct nng_port *)transport;
 
-    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
-        for (struct lane *lane = t->endpoints[i].all, *next; lane; lane = next) {
-            next = lane->next_all;
-            nng_aio_free(lane->aio); /* waits for a callback that is just returning */
-            free(lane);
-        }
+    for (unsigned i = 0; i < t->port.n_endpoints; i++)
         free(t->endpoints[i].url);
-    }
-    pthread_cond_destroy(&t->all_done);
+    pthread_cond_destroy(&t->news);
     pthread_mutex_destroy(&t->mutex);
     free(t);
 }
@@ -278,7 +350,7 @@ enum hfi_open_result hfi_transport_nng(const char *urls, struct hfi_transport **
     if (!t)
         return HFI_OPEN_NO_MEMORY;
     pthread_mutex_init(&t->mutex, NULL);
-    pthread_cond_init(&t->all_done, NULL);
+    pthread_cond_init(&t->news, NULL);
     t->port.send = port_send;
     t->port.url = port_url;
     t->port.stop = port_stop;

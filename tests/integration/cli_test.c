@@ -107,6 +107,62 @@ static void waits(void **state)
     contains(t_proc_out(waiting), "wait      2");
 }
 
+/* The waiter is gone from the server's queue before the program ends; nothing is granted to nobody. */
+static void a_signal_cancels_a_wait(void **state)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    (void)state;
+
+    for (size_t i = 0; i < 3; i++) {
+        char *resource = t_printf("signal/%zu", i), *token = token_of(resource, "30s");
+        struct t_proc *waiting = t_cli_spawn(server, "acquire", resource, "--wait", "1h", NULL);
+        assert_int_equal(t_proc_wait(waiting, 300), -1);
+        t_proc_kill(waiting, signals[i]);
+        assert_int_equal(t_proc_wait(waiting, 3000), 128 + signals[i]);
+        assert_string_equal(t_proc_out(waiting), "");
+        contains(t_proc_err(waiting), t_printf("holdfast: CANCELLED: interrupted by SIG%s\n", sigabbrev_np(signals[i])));
+        CLI(0, "release", resource, token);
+        CLI(0, "acquire", resource); /* nobody has it */
+    }
+}
+
+static bool nobody_waits(void *arg)
+{
+    return strstr(t_cli(server, "--json", "acquire", arg, NULL).out, "\"waiters\":\"0\"") != NULL;
+}
+
+static bool somebody_waits(void *arg)
+{
+    return strstr(t_cli(server, "--json", "acquire", arg, NULL).out, "\"waiters\":\"1\"") != NULL;
+}
+
+static void waits_in_the_servers_queue(void **state)
+{
+    static char resource[] = "queue";
+    char *token = token_of(resource, "60s");
+    (void)state;
+
+    struct t_proc *waiting = t_cli_spawn(server, "acquire", resource, "--wait", "1h", "--request-id", "w1", NULL);
+    assert_true(t_wait_for(somebody_waits, resource, 10000));
+    t_proc_kill(waiting, SIGINT);
+    assert_int_equal(t_proc_wait(waiting, 3000), 130);
+    assert_true(t_wait_for(nobody_waits, resource, 1000));
+
+    waiting = t_cli_spawn(server, "run", resource, "--wait", "1h", "--", "true", NULL);
+    assert_true(t_wait_for(somebody_waits, resource, 10000));
+    t_proc_kill(waiting, SIGTERM);
+    assert_int_equal(t_proc_wait(waiting, 3000), 125);
+    assert_true(t_wait_for(nobody_waits, resource, 1000));
+
+    waiting = t_cli_spawn(server, "acquire", resource, "--wait", "1h", NULL);
+    assert_true(t_wait_for(somebody_waits, resource, 10000));
+    int64_t began = t_now_ms();
+    CLI(0, "release", resource, token);
+    assert_int_equal(t_proc_wait(waiting, 5000), 0);
+    assert_true(t_now_ms() - began < 1000);
+    contains(CLI(0, "stats").out, "HAND-OVERS");
+}
+
 static void refuses_bad_input(void **state)
 {
     (void)state;
@@ -115,6 +171,21 @@ static void refuses_bad_input(void **state)
     says(CLI(2, "acquire", "bad", "--ttl", "0s"), "holdfast: LIMIT: ");
     says(CLI(2, "acquire", "bad", "--ttl", "30"), "holdfast: MALFORMED: --ttl 30: a bare number");
     says(CLI(2, "acquire", "bad", "--wait", "soon"), "holdfast: MALFORMED: --wait soon");
+    says(CLI(2, "acquire", "bad", "--wait", "3601s"), "holdfast: MALFORMED: --wait 3601s: at most 1h");
+    says(CLI(2, "run", "bad", "--wait", "2h", "--", "true"), "holdfast: MALFORMED: --wait 2h: at most 1h");
+    says(CLI(2, "namespace"), "holdfast: MALFORMED: usage: holdfast namespace ");
+    says(CLI(2, "namespace", "create"), "holdfast: MALFORMED: usage: holdfast namespace ");
+    says(CLI(2, "namespace", "destroy", "x"), "holdfast: MALFORMED: usage: holdfast namespace ");
+    says(CLI(2, "namespace", "list", "x"), "holdfast: MALFORMED: usage: holdfast namespace ");
+    says(CLI(2, "namespace", "list", "--max-leases", "1"), "holdfast: MALFORMED: namespace list takes no --max-leases");
+    says(CLI(2, "namespace", "set", "default"), "holdfast: MALFORMED: namespace set needs a policy");
+    says(CLI(2, "namespace", "set", "default", "--audit-writes", "yes"), "holdfast: MALFORMED: --audit-writes yes: ");
+    says(CLI(2, "audit", "--limit", "0"), "holdfast: MALFORMED: --limit 0: ");
+    says(CLI(2, "audit", "x"), "holdfast: MALFORMED: usage: holdfast audit ");
+    says(CLI(2, "renew", "--loop", "a"), "holdfast: MALFORMED: usage: holdfast renew ");
+    says(CLI(2, "renew", "--loop", "a", "x"), "holdfast: MALFORMED: TOKEN x: ");
+    says(CLI(2, "renew", "--loop", "a", "1", "--ttl", "0s"), "holdfast: MALFORMED: --ttl 0s: ");
+    says(CLI(2, "renew", "--loop", "a", "1", "--ttl", "1ms"), "holdfast: LIMIT: ");
     says(CLI(2, "acquire"), "holdfast: MALFORMED: usage: holdfast acquire ");
     says(CLI(2, "acquire", ""), "holdfast: ");
     says(CLI(2, "acquire", "a\nb"), "holdfast: ");
@@ -147,6 +218,57 @@ static void renews(void **state)
     CLI(0, "release", "renew", token);
     says(CLI(1, "renew", "renew", token), "holdfast: RELEASED: the lease of renew under token 1 is lost");
     contains(CLI(1, "--json", "renew", "renew", token).out, "{\"items\":[{\"lost\":{\"reason\":\"RELEASED\"}}]}");
+}
+
+static void renews_in_a_loop(void **state)
+{
+    char *token = token_of("loop", "1s");
+    (void)state;
+
+    struct t_proc *loop = t_cli_spawn(server, "renew", "--loop", "loop", token, "--ttl", "1s", NULL);
+    struct t_proc *json = t_cli_spawn(server, "renew", "--loop", "loop", token, "--ttl", "1s", "--json", NULL);
+    assert_int_equal(t_proc_wait(loop, 3000), -1); /* three times the TTL */
+    contains(CLI(0, "check", "loop", token).out, "CURRENT");
+    t_proc_kill(loop, SIGTERM);
+    assert_int_equal(t_proc_wait(loop, 3000), 0);
+    assert_string_equal(t_proc_out(loop), "");
+    assert_string_equal(t_proc_err(loop), "");
+    contains(CLI(0, "check", "loop", token).out, "CURRENT"); /* it was not released */
+
+    CLI(0, "break", "loop", "--token", token, "--reason", "test");
+    assert_int_equal(t_proc_wait(json, 3000), 1);
+    assert_string_equal(t_proc_err(json), "holdfast: lease lost: BROKEN\n");
+    int lines = 0;
+    for (const char *at = t_proc_out(json); (at = strstr(at, "{\"items\":[{\"renewed\":{\"ttlMs\":\"")); at++)
+        lines++;
+    assert_in_range(lines, 5, 20);
+    contains(t_proc_out(json), "{\"items\":[{\"lost\":{\"reason\":\"BROKEN\"}}]}\n");
+
+    says(CLI(1, "renew", "--loop", "loop", token), "holdfast: lease lost: BROKEN");
+    says(CLI(1, "renew", "--loop", "loop", "77"), "holdfast: lease lost: UNKNOWN_TOKEN");
+    token = token_of("loop", "30s");
+    loop = t_cli_spawn(server, "renew", "--loop", "loop", token, NULL);
+    t_sleep_ms(300);
+    t_proc_kill(loop, SIGINT);
+    assert_int_equal(t_proc_wait(loop, 3000), 0);
+}
+
+/* Nobody answers: lost at the deadline, not before and not much later. */
+static void a_loop_without_a_server_loses_at_the_deadline(void **state)
+{
+    struct t_server *other = t_server_start("--dsn", server->dsn, NULL);
+    char *token = token_of("deaf", "2s");
+    (void)state;
+
+    struct t_proc *loop = t_cli_spawn(other, "renew", "--loop", "deaf", token, "--ttl", "2s", NULL);
+    assert_int_equal(t_proc_wait(loop, 1500), -1);
+    t_server_kill(other, SIGSTOP);
+    int64_t began = t_now_ms();
+    assert_int_equal(t_proc_wait(loop, 5000), 1);
+    assert_in_range(t_now_ms() - began, 900, 2200);
+    assert_string_equal(t_proc_err(loop), "holdfast: lease lost: DEADLINE\n");
+    t_server_kill(other, SIGCONT);
+    t_server_stop(other);
 }
 
 static void releases(void **state)
@@ -349,6 +471,69 @@ static void shows_stats(void **state)
     contains(result.out, "\"draining\":false");
 }
 
+static void makes_namespaces(void **state)
+{
+    struct t_result result = CLI(0, "namespace", "create", "shop", "--lock-delay", "2s", "--max-ttl", "1m", "--audit-writes", "on");
+    (void)state;
+
+    contains(
+        result.out,
+        "NAMESPACE  LOCK DELAY  MIN TTL  MAX TTL  AUDIT WRITES  MAX LEASES  MAX WAITERS  MAX BYTES  KEEP DAYS  FLOOR  STATE\n"
+        "shop       2.0s        100ms    1m00s    on            -           -            -          400        0      serving\n");
+    CLI(0, "namespace", "create", "shop", "--lock-delay", "2s", "--max-ttl", "1m", "--audit-writes", "on"); /* the same */
+    says(CLI(1, "namespace", "create", "shop", "--lock-delay", "3s"), "holdfast: PARAMETER_CONFLICT: ");
+    contains(
+        CLI(0, "namespace", "set", "shop", "--max-leases", "1", "--audit-writes", "off").out,
+        "shop       2.0s        100ms    1m00s    off           1           -            -          400        0      serving\n");
+    result = CLI(0, "--json", "namespace", "set", "shop", "--max-value-bytes", "1000");
+    contains(result.out, "{\"namespace\":{\"name\":\"shop\",\"policy\":{\"lockDelayMs\":\"2000\",");
+    contains(result.out, "\"maxValueBytes\":\"1000\"");
+    result = CLI(0, "namespace", "list");
+    contains(result.out, "\ndefault ");
+    contains(result.out, "\nshop ");
+    contains(CLI(0, "--json", "namespace", "list").out, "{\"namespaces\":[{\"name\":\"default\"");
+    says(CLI(2, "namespace", "set", "shop", "--min-ttl", "2m"), "holdfast: MALFORMED: policy.min_ttl_ms: "); /* above max_ttl */
+    says(CLI(2, "namespace", "create", "sh\nop"), "holdfast: ");
+    says(CLI(2, "namespace", "create", "long", "--lock-delay", "2m"), "holdfast: LIMIT: ");
+    says(CLI(1, "namespace", "set", "nowhere", "--max-leases", "1"), "holdfast: NO_SUCH_NAMESPACE: ");
+
+    CLI(0, "--namespace", "shop", "acquire", "a", "--ttl", "1m");
+    says(CLI(2, "--namespace", "shop", "acquire", "a", "--ttl", "2m"), "holdfast: LIMIT: ");
+    result = t_cli(server, "--timeout", "1s", "--namespace", "shop", "acquire", "b", "--ttl", "1m", NULL);
+    says(expect_status(result, 1, "quota"), "holdfast: QUOTA: ");
+}
+
+static void tells_what_happened(void **state)
+{
+    char *token;
+    (void)state;
+
+    CLI(0, "namespace", "create", "told", "--audit-writes", "on");
+    CLI(0, "--namespace", "told", "acquire", "a", "--ttl", "60s", "--holder", "me", "--task", "work");
+    CLI(0, "--namespace", "told", "write", "a", "1", "x");
+    CLI(0, "--namespace", "told", "release", "a", "1");
+    CLI(0, "--namespace", "told", "acquire", "b", "--holder", "you");
+    struct t_result result = CLI(0, "--namespace", "told", "audit");
+    contains(result.out, "TIME                      KIND     RESOURCE  TOKEN  PRIOR  ACTOR");
+    const char *grant = strstr(result.out, "Z  grant    a         1      -      me"), *write = strstr(result.out, "Z  write    a "),
+               *release = strstr(result.out, "Z  release  a "),
+               *other = strstr(result.out, "Z  grant    b         1      -      you");
+    assert_true(grant && write && release && other);
+    assert_true(other < release && release < write && write < grant); /* newest first */
+    result = CLI(0, "--namespace", "told", "audit", "--resource", "b");
+    assert_null(strstr(result.out, " a "));
+    contains(result.out, "  b  ");
+    result = CLI(0, "--namespace", "told", "audit", "--limit", "1", "--json");
+    contains(result.out, "{\"entries\":[{\"id\":\"");
+    contains(result.out, "\"kind\":\"grant\",\"resource\":\"b\",\"token\":\"1\",");
+    assert_null(strstr(result.out, "\"resource\":\"a\""));
+    says(CLI(1, "--namespace", "nowhere", "audit"), "holdfast: NO_SUCH_NAMESPACE: ");
+    token = token_of("told/many", "60s");
+    for (int i = 0; i < 5; i++)
+        CLI(0, "renew", "told/many", token);
+    contains(CLI(0, "audit", "--resource", "told/many").out, "grant");
+}
+
 static void namespaces_and_environment(void **state)
 {
     const char *env[] = {"HOLDFAST_NAMESPACE=nowhere", t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
@@ -365,8 +550,8 @@ static void namespaces_and_environment(void **state)
 
 static void helps(void **state)
 {
-    static const char *const commands[] = {"acquire",   "renew",  "release", "check", "write", "read",  "delete",
-                                           "resources", "leases", "lease",   "break", "run",   "stats", "demo"};
+    static const char *const commands[] = {"acquire", "renew", "release", "check", "write",     "read",  "delete", "resources",
+                                           "leases",  "lease", "break",   "run",   "namespace", "audit", "stats",  "demo"};
     struct t_result result = CLI(0, "help");
     (void)state;
 
@@ -419,8 +604,12 @@ int main(void)
         cmocka_unit_test(acquires_several),
         cmocka_unit_test(repeats_by_request_id),
         cmocka_unit_test(waits),
+        cmocka_unit_test(a_signal_cancels_a_wait),
+        cmocka_unit_test(waits_in_the_servers_queue),
         cmocka_unit_test(refuses_bad_input),
         cmocka_unit_test(renews),
+        cmocka_unit_test(renews_in_a_loop),
+        cmocka_unit_test(a_loop_without_a_server_loses_at_the_deadline),
         cmocka_unit_test(releases),
         cmocka_unit_test(checks),
         cmocka_unit_test(writes_and_reads),
@@ -431,6 +620,8 @@ int main(void)
         cmocka_unit_test(shows_a_lease),
         cmocka_unit_test(breaks),
         cmocka_unit_test(shows_stats),
+        cmocka_unit_test(makes_namespaces),
+        cmocka_unit_test(tells_what_happened),
         cmocka_unit_test(namespaces_and_environment),
         cmocka_unit_test(helps),
         cmocka_unit_test(out_of_reach),

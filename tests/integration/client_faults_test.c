@@ -356,6 +356,31 @@ static void a_client_can_be_freed_amid_silence(void **state)
     proxy_stop(proxy);
 }
 
+/* nng's thread for timeouts may still be using what the client is about to close; nng panics if it is closed under it. The last
+ * renewal times out just when its lease is lost, and that is when programs end. */
+static void a_client_can_be_freed_at_the_moment_of_a_timeout(void **state)
+{
+    enum { CLIENTS = 8, ROUNDS = 25 };
+    struct t_server *server = t_server_start("--dsn", t_database(), NULL);
+
+    (void)state;
+    for (int i = 0; i < ROUNDS; i++) {
+        hf_client *clients[CLIENTS];
+        hf_lease *leases[CLIENTS];
+        for (int j = 0; j < CLIENTS; j++) {
+            clients[j] = client_of(server->url, 5000, 0);
+            leases[j] = acquire(clients[j], t_printf("moment/%d/%d", i, j), 400 + j);
+        }
+        t_server_kill(server, SIGSTOP);
+        for (int j = 0; j < CLIENTS; j++) {
+            while (hf_lease_valid(leases[j]))
+                ;
+            hf_client_free(clients[j]);
+        }
+        t_server_kill(server, SIGCONT);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(a_lost_answer_to_an_acquire_gets_the_same_grant, each, t_teardown),
         cmocka_unit_test_setup_teardown(silence_ends_the_lease_at_its_deadline, each, t_teardown),
         cmocka_unit_test_setup_teardown(a_client_can_be_freed_amid_silence, each, t_teardown),
+        cmocka_unit_test_setup_teardown(a_client_can_be_freed_at_the_moment_of_a_timeout, each, t_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
