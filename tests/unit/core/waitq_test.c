@@ -212,7 +212,7 @@ struct model {
     struct co_line lines[LINES];
     struct co_waiter *waiters[LINES][IDS];
     struct model_caller callers[CALLERS];
-    char names[IDS][8];
+    char names[IDS][16];
     int64_t now, serial;
     struct hb_random random;
 };
