@@ -15,7 +15,13 @@
 #include "net/nng.h"
 #include "proto/c/envelope.h"
 
-enum { MAX_HELD = 8192 };
+/* nng 1.5 loses the memory of a reply that it begins to send just as the connection ends, which is what happens here over and over.
+ * Read by LeakSanitizer. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void)
+{
+    return "leak:libnng.so\n";
+}
 
 struct server {
     struct loop *loop;
