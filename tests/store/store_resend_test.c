@@ -238,6 +238,46 @@ static void a_backend_that_cannot_be_ended(void **state)
     assert_int_equal(sequenced.item.out.write.version, 1);
 }
 
+/* facts: a stopped backend held request 1, its client went, 1 and 2 were sent by another way, and the old 1 landed last. */
+static void an_old_write_does_not_land_last(void **state)
+{
+    (void)state;
+    struct work old, again, newer, w;
+    reopen(&(struct st_config){.connections = 2, .pq = losing()});
+    pid_t pid = stop_backend();
+    const char *name = NULL;
+    for (int i = 0; !name; i++) { /* one of a key that goes to that backend */
+        assert_true(i < 64);
+        char *candidate = t_printf("w%d", i);
+        prepare(&w, ST_READ, candidate);
+        w.item.deadline_ms = t_now_ms() + 100;
+        if (call(&w) == ST_OUTCOME_LOST)
+            name = candidate;
+    }
+    t_sql(sql,
+          "SELECT * FROM holdfast.acquire_batch('{default}', '{%s}', '{t}', '{me}', '{60000}', '{q}', '{NULL}', NULL, NULL, NULL, "
+          "NULL, NULL, NULL)",
+          name);
+    let_go(pid);
+    prepare(&w, ST_READ, name);
+    assert_int_equal(call(&w), ST_FOUND); /* it has read what it was sent */
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    prepare_write(&old, name, 1, 1, "one")->deadline_ms = t_now_ms() + 1000;
+    submit(&old);
+    wait_for(&old);
+    assert_int_equal(old.item.outcome, ST_OUTCOME_LOST);
+    prepare_write(&again, name, 1, 1, "one"); /* its caller's repetition, round the silent backend */
+    assert_int_equal(call(&again), ST_WRITTEN);
+    prepare_write(&newer, name, 1, 2, "two");
+    assert_int_equal(call(&newer), ST_WRITTEN);
+    let_go(pid);
+    run_until(is_ready, LONG_MS);
+    prepare(&w, ST_READ, name);
+    assert_int_equal(call(&w), ST_FOUND);
+    assert_int_equal(w.item.out.read.version, 2);
+    assert_string_equal(t_sql(sql, "SELECT encode(value, 'escape') FROM holdfast.resource_value"), "two");
+}
+
 /* While one connection is at that, its keys are served by the other. */
 static void the_other_connection_serves_meanwhile(void **state)
 {
@@ -459,6 +499,32 @@ static void the_deadline_holds_while_nobody_answers(void **state)
     close_before_the_cluster_goes();
 }
 
+/* The server that takes over has no such backend. */
+static void sent_again_to_the_next_host(void **state)
+{
+    (void)state;
+    struct t_pg *first = t_pg_start(NULL), *next = t_pg_start(NULL);
+    struct work sent;
+    install(t_pg_dsn(first));
+    install(t_pg_dsn(next));
+    st_close(store);
+    open_store(&(struct st_config){.connections = 2, .pq = losing()},
+               t_printf("host=%s,%s port=5432 user=postgres dbname=holdfast", t_pg_dir(first), t_pg_dir(next)), true);
+    PQfinish(sql);
+    sql = t_connect(t_pg_dsn(first));
+    on_lease("slow", "PERFORM pg_sleep(5);");
+    submit_acquire(&sent, "slow");
+    run_until(backend_active, LONG_MS);
+    t_pg_stop(first, T_PG_IMMEDIATE);
+    PQfinish(sql);
+    sql = t_connect(t_pg_dsn(next));
+    run_until(all_done, LONG_MS);
+    assert_int_equal(sent.item.outcome, ST_GRANTED);
+    assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.audit WHERE kind = 'grant'"), 1);
+    acquire("next");
+    close_before_the_cluster_goes();
+}
+
 static void closing_ends_what_waits_to_be_sent_again(void **state)
 {
     (void)state;
@@ -480,6 +546,7 @@ int main(void)
         RESEND_TEST(what_is_new_comes_after),
         RESEND_TEST(another_database_raises_the_fences_first),
         RESEND_TEST(a_backend_that_cannot_be_ended),
+        RESEND_TEST(an_old_write_does_not_land_last),
         RESEND_TEST(the_other_connection_serves_meanwhile),
         RESEND_TEST(a_silent_backend_is_gone_round),
         RESEND_TEST(a_session_that_is_stuck_is_given_up),
@@ -487,6 +554,7 @@ int main(void)
         RESEND_TEST(a_refusal_that_comes_too_late_is_nobodys),
         RESEND_TEST(sent_again_after_a_crash),
         RESEND_TEST(the_deadline_holds_while_nobody_answers),
+        RESEND_TEST(sent_again_to_the_next_host),
         RESEND_TEST(closing_ends_what_waits_to_be_sent_again),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
