@@ -72,7 +72,7 @@ static void a_wait_ends_with_held(void **state)
     int64_t token = c_grant(rpc, "e", 0), start = t_now_ms();
     Holdfast__V1__Held *held = w_held(w, w_acquire(w, "e", NULL, 300, 0), 2000);
     int64_t took = t_now_ms() - start;
-    assert_true(took >= 299 && took < 1000);
+    assert_true(took >= 299 && took < 3000);
     assert_string_equal(held->holder, "h");
     assert_int_equal(held->token, token);
     assert_true(held->remaining_ms > 50000);
@@ -87,9 +87,9 @@ static void a_wait_ends_with_held(void **state)
     request.ttl_ms = 60000;
     request.wait_ms = 3600000;
     start = t_now_ms();
-    assert_int_equal(w_held(w, w_send(w, C_LEASE "Acquire", &request, 600), 2000)->token, token);
+    assert_int_equal(w_held(w, w_send(w, C_LEASE "Acquire", &request, 600), 3000)->token, token);
     took = t_now_ms() - start;
-    assert_true(took >= 500 && took < 600);
+    assert_true(took >= 500 && took < 3000);
     assert_int_equal(w_held(w, w_acquire(w, "e", NULL, 1, 0), 2000)->token, token); /* at least one try */
     w_wait_count(rpc, "e", 0, 1000);
     w_close(w);
@@ -104,7 +104,7 @@ static void an_expiry_is_found_by_the_head(void **state)
     assert_true(w_granted(w, first, 3000) > token);
     int64_t took = t_now_ms() - start;
     print_message("[     INFO ] a lease of 700 ms was taken over after %lld ms\n", (long long)took);
-    assert_true(took >= 690 && took < 1500);
+    assert_true(took >= 690 && took < 4000);
     Holdfast__V1__Granted *granted = w_response(w, first, 0, NULL)->granted;
     assert_true(granted->waited_ms >= 600 && granted->waited_ms <= took + 1);
     assert_true(granted->ttl_ms <= 300);
@@ -128,7 +128,7 @@ static void a_lock_delay_is_waited_out(void **state)
     int64_t took = t_now_ms() - start;
     t_sql(conn, "update holdfast.namespace set lock_delay_ms = 0 where name = 'default'");
     print_message("[     INFO ] 300 ms of lease and 800 ms of lock delay took %lld ms\n", (long long)took);
-    assert_true(took >= 1090 && took < 2000);
+    assert_true(took >= 1090 && took < 5000);
     w_close(w);
 }
 
@@ -248,7 +248,7 @@ static void a_turn_that_is_not_taken(void **state)
     token = w_granted(w, call, 5000);
     int64_t took = t_now_ms() - start;
     print_message("[     INFO ] past a turn that was not taken after %lld ms\n", (long long)took);
-    assert_true(took >= 90 && took <= 2000);
+    assert_true(took >= 90 && took <= 4000);
     c_release_one(rpc, "n", token);
     assert_int_equal(t_sql_int(conn, "select count(*) from holdfast.waiter where resource = 'n'"), 0);
     t_rpc_close(rpc3);
