@@ -29,10 +29,20 @@ struct hfi_renewal {
     struct hf_client *client;
     struct hfi_renewal *next;
     uint8_t *payload;
+    int64_t due_ms; /* when the first of its leases was to be renewed */
     int64_t overdue_at_ms;
     bool overdue; /* its leases may be renewed by another one meanwhile */
     size_t n_items, n_leases;
     struct hf_lease *leases[]; /* a reference each */
+};
+
+/* What one turn has to tell. */
+struct news {
+    struct hp_status trouble; /* an error that a renewal was answered with; HP_OK = none */
+    size_t renewed;           /* leases whose renewals were answered, */
+    int64_t lag_ms, left_ms;  /* how long after they were due at the most, and how long before the nearest of their deadlines */
+    size_t silent;            /* leases whose renewals are overdue from now on, */
+    int64_t silent_ms, silent_left_ms; /* the same of them */
 };
 
 int64_t hfi_renew_interval_ms(int64_t ttl_ms)
@@ -118,7 +128,30 @@ bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *
     return true;
 }
 
-static void absorb_all(struct hfi_renewal *renewal)
+/* The nearest deadline of its leases that are held. */
+static int64_t nearest_deadline_ms(const struct hfi_renewal *renewal)
+{
+    int64_t nearest = HFI_NEVER;
+
+    for (size_t i = 0; i < renewal->n_leases; i++) {
+        if (!renewal->leases[i]->rule.lost)
+            nearest = at_most(nearest, renewal->leases[i]->rule.deadline_ms);
+    }
+    return nearest;
+}
+
+static void note_answered(const struct hfi_renewal *renewal, int64_t now, struct news *news)
+{
+    const int64_t nearest = nearest_deadline_ms(renewal);
+
+    if (nearest == HFI_NEVER)
+        return;
+    news->left_ms = news->renewed ? at_most(news->left_ms, nearest - now) : nearest - now;
+    news->lag_ms = at_least(news->lag_ms, now - renewal->due_ms);
+    news->renewed += renewal->n_leases;
+}
+
+static void absorb_all(struct hfi_renewal *renewal, struct news *news)
 {
     const Holdfast__V1__RenewResponse *response = NULL;
     const int64_t now = hfi_now(renewal->client);
@@ -135,6 +168,8 @@ static void absorb_all(struct hfi_renewal *renewal)
         if (response && response->n_items != renewal->n_items)
             response = NULL;
     }
+    if (response)
+        note_answered(renewal, now, news);
     for (size_t i = 0; i < renewal->n_leases; i++) {
         struct hf_lease *lease = renewal->leases[i];
         const bool good = response && hfi_renew_absorb(lease, &response->items[at], renewal->try.sent_ms);
@@ -157,8 +192,15 @@ static void renewal_free(struct hfi_renewal *renewal)
     free(renewal);
 }
 
-static void give_way(struct hfi_renewal *renewal, int64_t now)
+static void give_way(struct hfi_renewal *renewal, int64_t now, struct news *news)
 {
+    const int64_t nearest = nearest_deadline_ms(renewal);
+
+    if (nearest != HFI_NEVER) {
+        news->silent_left_ms = news->silent ? at_most(news->silent_left_ms, nearest - now) : nearest - now;
+        news->silent_ms = at_least(news->silent_ms, now - renewal->due_ms);
+        news->silent += renewal->n_leases;
+    }
     renewal->overdue = true;
     hfi_mux_failed(&renewal->client->mux, renewal->try.endpoint);
     for (size_t i = 0; i < renewal->n_leases; i++) {
@@ -167,8 +209,8 @@ static void give_way(struct hfi_renewal *renewal, int64_t now)
     }
 }
 
-/* Takes in what was answered; returns when the next one is overdue. Its status is told to `trouble` if it is an error. */
-static int64_t look_at_renewals(struct hf_client *client, int64_t now, struct hp_status *trouble)
+/* Takes in what was answered; returns when the next one is overdue. */
+static int64_t look_at_renewals(struct hf_client *client, int64_t now, struct news *news)
 {
     struct hfi_renewal **link = &client->renewals;
     int64_t next = HFI_NEVER;
@@ -178,13 +220,13 @@ static int64_t look_at_renewals(struct hf_client *client, int64_t now, struct hp
         if (renewal->try.state == HFI_TRY_DONE) {
             *link = renewal->next;
             if (renewal->try.fate == HFI_ANSWERED && renewal->try.status.code != HP_OK)
-                *trouble = renewal->try.status;
-            absorb_all(renewal);
+                news->trouble = renewal->try.status;
+            absorb_all(renewal, news);
             renewal_free(renewal);
             continue;
         }
         if (!renewal->overdue && now >= renewal->overdue_at_ms)
-            give_way(renewal, now);
+            give_way(renewal, now, news);
         if (!renewal->overdue)
             next = at_most(next, renewal->overdue_at_ms);
         link = &renewal->next;
@@ -260,7 +302,9 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
     const int64_t ttl = renewal->leases[0]->rule.ttl_ms;
     int64_t first = HFI_NEVER, last = now;
 
+    renewal->due_ms = now;
     for (size_t i = 0; i < renewal->n_leases; i++) {
+        renewal->due_ms = at_most(renewal->due_ms, renewal->leases[i]->renew_at_ms);
         first = at_most(first, renewal->leases[i]->rule.deadline_ms);
         last = at_least(last, renewal->leases[i]->rule.deadline_ms);
     }
@@ -385,32 +429,45 @@ static int64_t look_at_leases(struct hf_client *client, int64_t now, bool *due)
     return next;
 }
 
+/* With the lock held, which is let go meanwhile. */
+static void tell(struct hf_client *client, const struct news *news)
+{
+    if (!client->log || (news->trouble.code == HP_OK && !news->renewed && !news->silent))
+        return;
+    pthread_mutex_unlock(&client->mutex);
+    if (news->trouble.code != HP_OK)
+        hfi_log(client, HF_LOG_WARN, "renewal failed, will be tried again: code=%s reason=%s: %s",
+                hp_code_name((int)news->trouble.code), hp_reason_name((int)news->trouble.reason), news->trouble.message);
+    if (news->silent)
+        hfi_log(client, HF_LOG_WARN, "renewals are late, will be asked for again: leases=%zu lag_ms=%lld left_ms=%lld",
+                news->silent, (long long)news->silent_ms, (long long)news->silent_left_ms);
+    if (news->renewed)
+        hfi_log(client, HF_LOG_DEBUG, "renewed: leases=%zu lag_ms=%lld left_ms=%lld", news->renewed, (long long)news->lag_ms,
+                (long long)news->left_ms);
+    pthread_mutex_lock(&client->mutex);
+}
+
 int64_t hfi_renew_step(struct hf_client *client)
 {
-    struct hp_status trouble = {.code = HP_OK};
+    struct news news = {.trouble = {.code = HP_OK}};
     const int64_t now = hfi_now(client);
     bool due;
     int64_t next;
 
-    (void)look_at_renewals(client, now, &trouble);
+    (void)look_at_renewals(client, now, &news);
     (void)look_at_leases(client, now, &due);
     if (due) {
         send_due(client, now);
         /* Some may have been answered meanwhile; what could not be sent for want of memory must not spin. */
-        next = look_at_renewals(client, now, &trouble);
+        next = look_at_renewals(client, now, &news);
         next = at_most(next, look_at_leases(client, now, &due));
         if (due)
             next = now + 10;
     } else {
-        next = look_at_renewals(client, now, &trouble);
+        next = look_at_renewals(client, now, &news);
         next = at_most(next, look_at_leases(client, now, &due));
     }
-    if (trouble.code != HP_OK && client->log) {
-        pthread_mutex_unlock(&client->mutex);
-        hfi_log(client, HF_LOG_WARN, "renewal failed, will be tried again: code=%s reason=%s: %s", hp_code_name((int)trouble.code),
-                hp_reason_name((int)trouble.reason), trouble.message);
-        pthread_mutex_lock(&client->mutex);
-    }
+    tell(client, &news);
     return next;
 }
 

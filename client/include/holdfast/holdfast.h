@@ -131,7 +131,9 @@ typedef struct hf_client_options {
     int64_t connect_timeout_ms; /* give up a call that could not even be sent; 0 = 5 s, or 3/4 of timeout_ms if that is less */
     hf_loss_fn on_loss;         /* for leases without one of their own; NULL = none */
     void *on_loss_arg;
-    /* One line without a newline for each event worth telling; called from any thread, must not block. NULL = none. */
+    /* One line without a newline for each event worth telling; called from any thread, must not block. NULL = none. How renewals
+     * go is told by "renewed: leases=N lag_ms=N left_ms=N" (DEBUG) and "renewals are late, …" (WARN, the same fields): lag_ms is
+     * how long after it was due a renewal was answered, left_ms how long before the nearest deadline. */
     void (*log)(hf_log_level level, const char *line, void *arg);
     void *log_arg;
     uint64_t reserved[8];
