@@ -85,7 +85,8 @@ static void a_takeover_waits_and_nobody_else_does(void **state)
     assert_int_equal(once->held->waiters, 2);
     int disturbed = rounds("during", 2000);
     print_message("[     INFO ] rounds of others in 2 s: %d before, %d beside the guarded transaction\n", undisturbed, disturbed);
-    assert_true(disturbed * 3 >= undisturbed); /* much less if anything waited for the row */
+    assert_true(disturbed * 10 >=
+                undisturbed); /* hardly any if something waited for the row; how many differ by the machine's load */
     assert_false(w_answered(w, waits));
     int64_t lease_left = c_get(rpc, "g", NULL)->remaining_ms;
     finish(user);
