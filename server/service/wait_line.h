@@ -1,5 +1,5 @@
 /*
- * wait_line.h - a line and who stands in it, for wait.c (callers) and wait_line.c (what a line does).
+ * wait_line.h - a line and who stands in it, for wait.c and wait_cancel.c (callers) and wait_line.c (what a line does).
  */
 #ifndef HOLDFAST_SERVICE_WAIT_LINE_H
 #define HOLDFAST_SERVICE_WAIT_LINE_H
