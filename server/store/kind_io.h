@@ -1,5 +1,6 @@
 /*
- * kind_io.h - what the table of kinds refers to: for each kind, how its parameters are built and its rows are read.
+ * kind_io.h - what the table of kinds refers to: for each kind, how its parameters are built and its rows are read (kind_io.c,
+ * kind_rows.c, kind_admin.c).
  */
 #ifndef HOLDFAST_STORE_KIND_IO_H
 #define HOLDFAST_STORE_KIND_IO_H
@@ -43,5 +44,18 @@ bool st_read_list_leases(const PGresult *res, struct st_item *item, struct st_ca
 bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_namespaces(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *call);
+
+/* Shared by the files of readers. */
+
+/* Zeroed memory that goes with the call, or NULL. */
+void *st_call_alloc(struct st_call *call, size_t size);
+/* The item failed for lack of memory. */
+void st_rows_no_memory(struct st_item *item);
+/* How many rows a page has if so many are asked for. */
+int32_t st_page(int64_t asked);
+/* How many of the rows are the caller's; SQL sends one more than asked for if there are more. False: no list. */
+bool st_list_begin(const PGresult *res, struct st_item *item, int64_t asked, size_t *n, bool *more);
+/* A server that has got the turn by this is to be told; "" = none has. */
+void st_tell_next(struct st_call *call, const char *server, const char *ns, const char *resource);
 
 #endif
