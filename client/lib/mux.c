@@ -37,8 +37,6 @@ static void finish(struct hfi_try *self, enum hfi_fate fate)
     self->done(self);
 }
 
-/* ---- endpoints ---- */
-
 static int64_t now_ms(const struct hfi_mux *mux)
 {
     return mux->clock->now_ms(mux->clock);
@@ -46,52 +44,7 @@ static int64_t now_ms(const struct hfi_mux *mux)
 
 void hfi_mux_failed(struct hfi_mux *mux, unsigned endpoint)
 {
-    struct hfi_endpoint *e = &mux->endpoints[endpoint];
-    const int64_t now = now_ms(mux);
-    int64_t bad_ms = HFI_BAD_MIN_MS;
-
-    if (e->bad_until_ms > now)
-        return; /* the many calls that one accident hits are one failure */
-    for (unsigned i = 0; i < e->failures && bad_ms < HFI_BAD_MAX_MS; i++)
-        bad_ms *= 2;
-    e->failures++;
-    e->bad_until_ms = now + (bad_ms < HFI_BAD_MAX_MS ? bad_ms : HFI_BAD_MAX_MS);
-}
-
-static void heard(struct hfi_mux *mux, unsigned endpoint)
-{
-    struct hfi_endpoint *e = &mux->endpoints[endpoint];
-
-    e->heard_ms = now_ms(mux);
-    e->bad_until_ms = 0;
-    e->failures = 0;
-}
-
-/* The present endpoint, or the next one in turn that isn't bad, or the one whose bad time is up first. */
-static unsigned choose(const struct hfi_mux *mux, int64_t now)
-{
-    const unsigned n = mux->transport->n_endpoints;
-    unsigned best = (mux->endpoint + 1) % n;
-
-    for (unsigned i = 0; i < n; i++) {
-        const unsigned e = (mux->endpoint + i) % n;
-        if (mux->endpoints[e].bad_until_ms <= now)
-            return e;
-        if (mux->endpoints[e].bad_until_ms < mux->endpoints[best].bad_until_ms)
-            best = e;
-    }
-    return best;
-}
-
-bool hfi_mux_has_other(const struct hfi_mux *mux, unsigned endpoint)
-{
-    const int64_t now = now_ms(mux);
-
-    for (unsigned e = 0; e < mux->transport->n_endpoints; e++) {
-        if (e != endpoint && mux->endpoints[e].bad_until_ms <= now)
-            return true;
-    }
-    return false;
+    hfi_endpoint_failed(&mux->endpoints, endpoint, now_ms(mux));
 }
 
 /* ---- envelopes ---- */
@@ -167,7 +120,7 @@ static void envelope_done(struct hfi_exchange *exchange, enum hfi_fate fate, con
     pthread_mutex_lock(mux->mutex);
     unlink_envelope(env);
     if (fate == HFI_ANSWERED)
-        heard(mux, env->endpoint);
+        hfi_endpoint_heard(&mux->endpoints, env->endpoint, now_ms(mux));
     else if (any_left(env)) /* otherwise it was given up before, and nobody knows whether it would have been answered */
         hfi_mux_failed(mux, env->endpoint);
     for (size_t i = 0; i < env->n; i++) {
@@ -247,7 +200,7 @@ static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, 
     if (env->tries[0]->pinned)
         env->endpoint = env->tries[0]->endpoint;
     else
-        env->endpoint = mux->endpoint = choose(mux, now);
+        env->endpoint = hfi_endpoint_choose(&mux->endpoints, mux->transport->n_endpoints, now);
     env->sent_ms = now;
     for (size_t i = 0; i < n; i++) {
         struct hfi_try *self = env->tries[i];
@@ -356,12 +309,12 @@ static struct hfi_try *ping_new(const struct hfi_mux *mux, unsigned endpoint)
     return ping;
 }
 
-static void ping_free(struct hfi_endpoint *e)
+static void ping_free(struct hfi_try **ping)
 {
-    if (e->ping)
-        free(e->ping->reply);
-    free(e->ping);
-    e->ping = NULL;
+    if (*ping)
+        free((*ping)->reply);
+    free(*ping);
+    *ping = NULL;
 }
 
 /* Ends what may be repeated elsewhere. */
@@ -379,29 +332,32 @@ static void abandon(struct hfi_envelope *env, unsigned endpoint)
 }
 
 /* Looks at a ping that is there. Returns when to look again; HFI_NEVER if it is gone, and `*dead` tells how it ended. */
-static int64_t look_at_ping(struct hfi_mux *mux, struct hfi_endpoint *e, int64_t now, bool *dead)
+static int64_t look_at_ping(struct hfi_mux *mux, unsigned endpoint, int64_t now, bool *dead)
 {
-    const int64_t sent_ms = e->ping->queued_ms, over_ms = sent_ms + HFI_PING_MS;
-    const bool answered = e->heard_ms > sent_ms || (e->ping->state == HFI_TRY_DONE && e->ping->fate == HFI_ANSWERED);
+    struct hfi_try **ping = &mux->pings[endpoint];
+    const int64_t sent_ms = (*ping)->queued_ms, over_ms = sent_ms + HFI_PING_MS;
+    const bool answered =
+        mux->endpoints.all[endpoint].heard_ms > sent_ms || ((*ping)->state == HFI_TRY_DONE && (*ping)->fate == HFI_ANSWERED);
 
     if (!answered && now < over_ms)
         return over_ms;
-    if (e->ping->state == HFI_TRY_FLYING)
-        hfi_mux_cancel(mux, e->ping);
-    ping_free(e);
+    if ((*ping)->state == HFI_TRY_FLYING)
+        hfi_mux_cancel(mux, *ping);
+    ping_free(ping);
     *dead = !answered && now < over_ms + HFI_PING_MS; /* one that nobody has looked at for long says nothing about now */
     return HFI_NEVER;
 }
 
 int64_t hfi_mux_watch(struct hfi_mux *mux, struct hfi_try *self)
 {
-    struct hfi_endpoint *e = &mux->endpoints[self->endpoint];
+    struct hfi_try **ping = &mux->pings[self->endpoint];
+    const int64_t heard_ms = mux->endpoints.all[self->endpoint].heard_ms;
     const int64_t now = now_ms(mux), quiet_ms = self->quiet_ms ? self->quiet_ms : HFI_QUIET_MS;
     int64_t quiet_at;
     bool dead = false;
 
-    if (e->ping) {
-        const int64_t at = look_at_ping(mux, e, now, &dead);
+    if (*ping) {
+        const int64_t at = look_at_ping(mux, self->endpoint, now, &dead);
         if (at != HFI_NEVER)
             return at;
     }
@@ -413,20 +369,20 @@ int64_t hfi_mux_watch(struct hfi_mux *mux, struct hfi_try *self)
             return HFI_NEVER;
         return now + quiet_ms; /* it is one that cannot be repeated */
     }
-    quiet_at = (e->heard_ms > self->sent_ms ? e->heard_ms : self->sent_ms) + quiet_ms;
+    quiet_at = (heard_ms > self->sent_ms ? heard_ms : self->sent_ms) + quiet_ms;
     if (now < quiet_at || !mux->ping_method)
         return now < quiet_at ? quiet_at : now + quiet_ms;
-    e->ping = ping_new(mux, self->endpoint);
-    if (!e->ping)
+    *ping = ping_new(mux, self->endpoint);
+    if (!*ping)
         return now + quiet_ms;
-    hfi_mux_submit(mux, e->ping);
+    hfi_mux_submit(mux, *ping);
     return self->state == HFI_TRY_DONE ? HFI_NEVER : now + HFI_PING_MS;
 }
 
 void hfi_mux_release(struct hfi_mux *mux)
 {
     for (unsigned i = 0; i < HFI_ENDPOINTS_MAX; i++)
-        ping_free(&mux->endpoints[i]);
+        ping_free(&mux->pings[i]);
 }
 
 void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)

@@ -6,11 +6,6 @@
  * neighbours), and calls that may wait at the server, and renewals, travel alone and at once. An envelope holds at most 1000 calls
  * and 4 MiB, and no more than whose answers are likely to fit into one of 16 MiB.
  *
- * Several endpoints: all goes to one of them until it fails. An endpoint that failed (no connection, a broken one, no answer, or
- * the word that it cannot serve) is bad for a time, which doubles with each failure up to 15 s; the next one that isn't bad takes
- * its place and keeps it. So a dead endpoint costs one try, and none while another serves. If all are bad, the one whose time is up
- * first is tried: nothing ever waits because endpoints are bad.
- *
  * Dead or slow: a call that waits at the server says nothing for an hour, and so does a server that was stopped. Whoever waits for
  * a try asks hfi_mux_watch when to look after its endpoint: after some silence a small call goes there; if nothing at all comes
  * back in time, the endpoint is bad, and the tries there that may be repeated end with NO_ANSWER, to be repeated elsewhere.
@@ -21,13 +16,14 @@
 #ifndef HOLDFAST_CLIENT_MUX_H
 #define HOLDFAST_CLIENT_MUX_H
 
+#include "client/lib/endpoints.h"
 #include "client/lib/ports.h"
 #include "proto/c/err.h"
 
 enum { HFI_STALL_MS = 10, HFI_SEND_MS = 250, HFI_REPLY_MAX = 12 << 20 };
-/* How long a bad endpoint is left alone; the silence after which it is asked whether it lives, from the sending of a try that
- * should be answered by now and of one that may wait; and how long it has to say anything. */
-enum { HFI_BAD_MIN_MS = 500, HFI_BAD_MAX_MS = 15000, HFI_QUIET_MS = 1000, HFI_QUIET_WAIT_MS = 4000, HFI_PING_MS = 1500 };
+/* The silence after which an endpoint is asked whether it lives, from the sending of a try that should be answered by now and of
+ * one that may wait; and how long it has to say anything. */
+enum { HFI_QUIET_MS = 1000, HFI_QUIET_WAIT_MS = 4000, HFI_PING_MS = 1500 };
 
 struct hfi_envelope;
 
@@ -64,13 +60,6 @@ struct hfi_try {
     int64_t queued_ms;
 };
 
-struct hfi_endpoint {
-    int64_t heard_ms;     /* when anything came from there last */
-    int64_t bad_until_ms; /* not chosen before, if another will do */
-    unsigned failures;    /* in a row */
-    struct hfi_try *ping; /* in flight, or not looked at yet; NULL = none */
-};
-
 struct hfi_mux {
     pthread_mutex_t *mutex;
     struct hfi_clock *clock;
@@ -78,8 +67,8 @@ struct hfi_mux {
     struct hfi_try *first, **last; /* queued */
     struct hfi_envelope *flying;   /* those that hold others up while they are fresh */
     struct hfi_envelope *lone;     /* the others */
-    unsigned endpoint;             /* where the last envelope went */
-    struct hfi_endpoint endpoints[HFI_ENDPOINTS_MAX];
+    struct hfi_endpoints endpoints;
+    struct hfi_try *pings[HFI_ENDPOINTS_MAX]; /* in flight, or not looked at yet; NULL = none */
     /* The small call: cheap for the server, and any answer will do, also that of one which doesn't know it. NULL = none is made. */
     const char *ping_method;
     const void *ping_payload;
@@ -98,8 +87,6 @@ void hfi_mux_flush(struct hfi_mux *mux);
 int64_t hfi_mux_flush_at(struct hfi_mux *mux);
 /* That endpoint did not serve well: it is bad for a while. */
 void hfi_mux_failed(struct hfi_mux *mux, unsigned endpoint);
-/* Another endpoint than that one is not bad. */
-bool hfi_mux_has_other(const struct hfi_mux *mux, unsigned endpoint);
 /* Looks after the endpoint of a try in flight, which may be done by it; returns when to look again (HFI_NEVER: it is done). */
 int64_t hfi_mux_watch(struct hfi_mux *mux, struct hfi_try *self);
 /* Nothing is left of it. After the transport was stopped. */

@@ -305,7 +305,7 @@ static void what_was_lost_on_the_way_is_sent_again(void **state)
         assert_int_equal(fake->now_ms, 1010000);
         assert_int_equal(fake->calls[1].at_ms, 1010000);
         assert_int_equal(acquire(fake, 1)->wait_ms, 590000);
-        assert_int_equal(fake->client->mux.endpoints[0].failures, 0); /* it is not the server's fault */
+        assert_int_equal(fake->client->mux.endpoints.all[0].failures, 0); /* it is not the server's fault */
         assert_int_equal(hf_lease_deadline_ms(lease), 1000000 + 28500);
         hf_lease_free(lease);
         fake_free(fake);
