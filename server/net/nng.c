@@ -503,9 +503,9 @@ static void close_in_time(struct net_pipes *pipes)
         close_socket(pipes);
         return;
     }
-    clock_gettime(CLOCK_REALTIME, &until);
+    clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += CLOSE_MS / 1000;
-    if (pthread_timedjoin_np(thread, NULL, &until)) {
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until)) {
         log_warn("net.close_hangs");
         pthread_detach(thread);
     }
