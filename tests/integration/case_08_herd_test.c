@@ -9,7 +9,7 @@
 
 #include "integration/waiters.h"
 
-enum { HAND_OVERS = 1000, SHUFFLED = 20 };
+enum { HAND_OVERS = 1000, SHUFFLED = 300 };
 
 static struct t_server *server;
 static struct t_rpc *rpc;
