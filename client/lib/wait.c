@@ -86,11 +86,20 @@ static void side_done(struct hfi_try *self)
     pthread_cond_broadcast(&wait->cond);
 }
 
+/* Up to a quarter more, so that the reminders of a herd don't come at once. */
+static void remind_after(struct hf_client *client, struct hfi_wait *wait, int64_t ms)
+{
+    struct hfi_random *random = client->ports.random;
+
+    wait->remind_ms = ms < HFI_REMIND_MAX_MS ? ms : HFI_REMIND_MAX_MS;
+    wait->remind_at_ms =
+        hfi_now(client) + wait->remind_ms + hfi_jitter(0, wait->remind_ms / 4, wait->remind_ms / 4, random->next(random));
+}
+
 void hfi_wait_remind_begin(struct hf_client *client, struct hfi_wait *wait)
 {
-    wait->remind_ms = HFI_REMIND_MIN_MS;
-    wait->remind_at_ms = hfi_now(client) + wait->remind_ms;
     wait->reminded = false;
+    remind_after(client, wait, HFI_REMIND_MIN_MS);
 }
 
 void hfi_wait_remind_end(struct hf_client *client, struct hfi_wait *wait)
@@ -108,8 +117,7 @@ static void send_reminder(struct hf_client *client, struct hfi_wait *wait, const
     const int64_t now = hfi_now(client);
 
     hfi_wait_remind_end(client, wait);
-    wait->remind_ms = wait->remind_ms * 2 < HFI_REMIND_MAX_MS ? wait->remind_ms * 2 : HFI_REMIND_MAX_MS;
-    wait->remind_at_ms = now + wait->remind_ms;
+    remind_after(client, wait, wait->remind_ms * 2);
     wait->set_left(wait, hfi_wait_left(wait, now));
     wait->reminder = *acquire;
     wait->reminder.timeout_ms = acquire->sent_ms + acquire->timeout_ms - now;

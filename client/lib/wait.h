@@ -7,7 +7,7 @@
  * grant may have been quicker. All under the client's mutex.
  *
  * A message may be lost although its connection and its server live, and the silence of a wait doesn't tell. So while a try is in
- * flight it is sent once more after 10 s, 20 s, 40 s and so on (to the server that is the same waiter), and the first answer
+ * flight it is sent once more after some 10 s, 20 s, 40 s and so on (to the server that is the same waiter), and the first answer
  * counts.
  */
 #ifndef HOLDFAST_CLIENT_WAIT_H
