@@ -116,7 +116,7 @@ static void a_lock_delay_is_waited_out(void **state)
 {
     (void)state;
     struct w_conn *w = w_open(one->url);
-    t_sql(conn, "update holdfast.namespace set lock_delay_ms = 800 where name = 'default'");
+    t_sql(conn, "update holdfast.namespace set lock_delay_ms = 1500 where name = 'default'");
     int64_t start = t_now_ms();
     c_grant(rpc, "d", 300);
     uint32_t call = w_acquire(w, "d", NULL, 10000, 0);
@@ -127,8 +127,8 @@ static void a_lock_delay_is_waited_out(void **state)
     w_granted(w, call, 5000);
     int64_t took = t_now_ms() - start;
     t_sql(conn, "update holdfast.namespace set lock_delay_ms = 0 where name = 'default'");
-    print_message("[     INFO ] 300 ms of lease and 800 ms of lock delay took %lld ms\n", (long long)took);
-    assert_true(took >= 1090 && took < 5000);
+    print_message("[     INFO ] 300 ms of lease and 1500 ms of lock delay took %lld ms\n", (long long)took);
+    assert_true(took >= 1790 && took < 6000);
     w_close(w);
 }
 
