@@ -7,7 +7,7 @@
  * p99 is printed, and is below 2 s.
  *
  * Played three times: with the sweeper as it is; with none at all (somebody has its lock); and with one that never rests.
- * Environment: HOLDFAST_CASE_LEASES (default 5,000 each time), HOLDFAST_CASE_TTL_MS (default 4000), HOLDFAST_CASE_SWEEPER (one of
+ * Environment: HOLDFAST_CASE_LEASES (default 4,000 each time), HOLDFAST_CASE_TTL_MS (default 3000), HOLDFAST_CASE_SWEEPER (one of
  * ordinary, none, restless; default: all three). At full length by long/case_05: 200,000 leases of 30 s.
  */
 #include "harness/harness.h"
@@ -249,8 +249,8 @@ static int setup(void **state)
 {
     (void)state;
     dsn = t_database();
-    n_leases = (size_t)case_ms("HOLDFAST_CASE_LEASES", 5000);
-    ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 4000);
+    n_leases = (size_t)case_ms("HOLDFAST_CASE_LEASES", 4000);
+    ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 3000);
     server = t_server_start("--dsn", dsn, NULL);
     conn = t_connect(dsn);
     t_keep();
