@@ -41,7 +41,9 @@ bool mi_never_leased(const struct m_key *key)
 void mi_choose_keys(struct m_world *w, struct batch *b, unsigned percent, bool to_lease)
 {
     bool backwards = mi_chance(w, 10);
-    b->n = 0;
+    b->n = w->n_focus;
+    for (int i = 0; i < w->n_focus; i++)
+        b->key[i] = w->focus[i];
     while (b->n == 0) {
         for (int i = 0; i < M_KEYS; i++) {
             int k = backwards ? M_KEYS - 1 - i : i;
@@ -64,6 +66,15 @@ int64_t mi_choose_token(struct m_world *w, const struct m_key *key)
     else if (dice >= 68)
         token = key->fence;
     return token < 1 ? 1 : token;
+}
+
+PGresult *mi_query(struct m_world *w, const char *sql)
+{
+    struct ts_text both = {0};
+    ts_put(&both, "SET test.ms = '%" PRId64 "'; %s", w->now, sql);
+    PGresult *result = ts_query(w->conn, both.text);
+    ts_clear(&both);
+    return result;
 }
 
 void mi_start_call(struct m_world *w, struct ts_text *sql, const char *function, const struct batch *b)
@@ -97,7 +108,7 @@ void mi_put_ints(struct ts_text *sql, const int64_t *values, int n, int64_t null
 PGresult *mi_finish_call(struct m_world *w, struct ts_text *sql, const struct batch *b, int *row_of)
 {
     ts_put(sql, ")");
-    PGresult *result = ts_query(w->conn, sql->text);
+    PGresult *result = mi_query(w, sql->text);
     ts_clear(sql);
     for (int i = 0; i < b->n; i++)
         row_of[i] = -1;
@@ -137,4 +148,15 @@ void mi_same_text(struct m_world *w, const char *what, const struct m_key *key, 
 {
     if (strcmp(got, want) != 0)
         mi_mismatch(w, "%s of %s/%s: %s is \"%s\", the model says \"%s\"", what, key->ns->name, key->name, field, got, want);
+}
+
+const char *mi_server(int server)
+{
+    static const char *const names[M_SERVERS] = {"00000000000000a0", "00000000000000b1", "00000000000000c2"};
+    return server < 0 ? "" : names[server];
+}
+
+void mi_same_server(struct m_world *w, const char *what, const struct m_key *key, const char *got, int want)
+{
+    mi_same_text(w, what, key, "next_server", got, mi_server(want));
 }

@@ -27,6 +27,8 @@ void mi_choose_keys(struct m_world *w, struct batch *b, unsigned percent, bool t
 /* Mostly the lease's; sometimes an older one, the fence, or one that never was. */
 int64_t mi_choose_token(struct m_world *w, const struct m_key *key);
 
+/* As ts_query, at the model's time: in one message, for on a busy machine each message waits for its turn. */
+PGresult *mi_query(struct m_world *w, const char *sql);
 /* "SELECT * FROM holdfast.FUNCTION(namespaces, resources": the rest of the arguments is the caller's, then mi_finish_call. */
 void mi_start_call(struct m_world *w, struct ts_text *sql, const char *function, const struct batch *b);
 /* ", bigint[]", with `null` as SQL's NULL. */
@@ -41,11 +43,21 @@ void mi_same(struct m_world *w, const char *what, const struct m_key *key, const
 void mi_same_text(struct m_world *w, const char *what, const struct m_key *key, const char *field, const char *got,
                   const char *want);
 
-/* The operations: each makes up its items, asks SQL, asks the model, and compares. In model_ops.c and model_reads.c. */
+/* The name of a server, and whether SQL names the one that the model does (-1: none, ''). */
+const char *mi_server(int server);
+void mi_same_server(struct m_world *w, const char *what, const struct m_key *key, const char *got, int want);
+
+/* The operations: each makes up its items, asks SQL, asks the model, and compares. In model_grants.c, model_ops.c, model_admin.c
+ * and model_reads.c. */
 void mo_acquire(struct m_world *w);
 void mo_acquire_all(struct m_world *w);
 void mo_renew(struct m_world *w);
 void mo_release(struct m_world *w);
+void mo_leave(struct m_world *w);
+void mo_policies(struct m_world *w);
+void mo_sweep(struct m_world *w);
+/* Several operations about a few resources: servers wait for them, they become free, and turns are taken or run out. */
+void mo_hand_over(struct m_world *w);
 void mo_write(struct m_world *w);
 void mo_break(struct m_world *w);
 void mo_advance(struct m_world *w);

@@ -110,7 +110,7 @@ void mo_list(struct m_world *w, bool leases)
 
     snprintf(sql, sizeof(sql), "SELECT * FROM holdfast.%s('%s','%s',%s'%s',%d)", leases ? "list_leases" : "list_resources",
              ns->name, prefix, leases ? t_printf("'%s','%s',", task, holder) : "", after, max);
-    PGresult *result = ts_query(w->conn, sql);
+    PGresult *result = mi_query(w, sql);
     if (!ns->open) {
         struct m_answer want = {.outcome = ST_NO_SUCH_NAMESPACE};
         const struct m_key about = {.ns = (struct m_ns *)(uintptr_t)ns};

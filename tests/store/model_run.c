@@ -20,9 +20,10 @@ static void other_guards(struct m_world *w)
     int64_t token = mi_choose_token(w, key);
     struct m_answer want = {.outcome = m_guard(key, token, w->now)};
     /* Its idle timeout is in real time; ours is not. */
-    char *state = t_sqlstate(
-        w->other, "BEGIN; SELECT holdfast.guard('%s', '%s', %" PRId64 "); SET LOCAL idle_in_transaction_session_timeout = 0",
-        key->ns->name, key->name, token);
+    char *state = t_sqlstate(w->other,
+                             "SET test.ms = '%" PRId64 "'; BEGIN; SELECT holdfast.guard('%s', '%s', %" PRId64 "); "
+                             "SET LOCAL idle_in_transaction_session_timeout = 0",
+                             w->now, key->ns->name, key->name, token);
     int got = !strcmp(state, "00000") ? 1 : !strcmp(state, "HF001") ? ST_STALE : !strcmp(state, "HF002") ? ST_NOT_HELD : -1;
     mi_same_outcome(w, "guard", M_GUARD, key, &want, got);
     if (got == 1)
@@ -34,7 +35,6 @@ static void other_guards(struct m_world *w)
 static void lock_some(struct m_world *w)
 {
     static const char *const strengths[] = {"SHARE", "NO KEY UPDATE", "UPDATE"};
-    ts_set_clock(w->other, w->now);
     w->locks = true;
     other_guards(w);
     for (int tables = 0; tables < 2; tables++) {
@@ -87,8 +87,12 @@ void m_world_open(struct m_world *w, uint64_t seed)
 {
     memset(w, 0, sizeof(*w));
     const struct m_ns ns[4] = {
-        {"default", true, false, 0}, {"gone", false, false, 0}, {"other", true, true, 0}, {"retired", false, false, 0}};
+        {.name = "default", .open = true}, {.name = "gone"}, {.name = "other", .open = true}, {.name = "retired"}};
     memcpy(w->ns, ns, sizeof(ns));
+    w->all = (struct m_all){w->ns, 4, w->keys, M_KEYS, &w->audit};
+    for (int n = 0; n < 4; n++)
+        w->ns[n].policy = m_default_policy;
+    w->ns[2].policy.audit_writes = true;
     for (int n = 0, k = 0; n < 4; n++) {
         for (int i = 0; i < (ns[n].open ? M_OPEN_KEYS : M_CLOSED_KEYS); i++, k++) {
             w->keys[k].ns = &w->ns[n];
@@ -108,41 +112,43 @@ void m_world_open(struct m_world *w, uint64_t seed)
     ts_replace_clock(w->conn);
 }
 
+static void list_leases(struct m_world *w)
+{
+    mo_list(w, true);
+}
+
+static void list_resources(struct m_world *w)
+{
+    mo_list(w, false);
+}
+
+static void do_something(struct m_world *w)
+{
+    static const struct {
+        unsigned share; /* of 100 */
+        void (*work)(struct m_world *);
+    } works[] = {
+        {12, mo_acquire}, {12, mo_acquire_all}, {7, mo_renew}, {7, mo_release},     {3, mo_leave},      {13, mo_write},
+        {4, mo_check},    {2, mo_read},         {2, mo_get},   {5, mo_break},       {4, list_leases},   {4, list_resources},
+        {4, mo_advance},  {4, mo_policies},     {1, mo_sweep}, {1, lose_lease_row}, {15, mo_hand_over},
+    };
+    unsigned dice = (unsigned)mi_random(w, 100), i = 0;
+    for (; dice >= works[i].share; i++)
+        dice -= works[i].share;
+    works[i].work(w);
+}
+
 void m_world_run(struct m_world *w, long steps)
 {
     long turns = 0;
     while (w->steps < steps && !w->mismatch[0]) {
-        w->now += mi_chance(w, 5)   ? (int64_t)mi_random(w, 3000)
-                  : mi_chance(w, 2) ? -(int64_t)mi_random(w, 20)
-                                    : (int64_t)mi_random(w, 250);
-        ts_set_clock(w->conn, w->now);
-        if (mi_chance(w, 30))
+        w->now += mi_chance(w, 5)    ? (int64_t)mi_random(w, 3000)
+                  : mi_chance(w, 2)  ? -(int64_t)mi_random(w, 20)
+                  : mi_chance(w, 55) ? (int64_t)mi_random(w, 40)
+                                     : (int64_t)mi_random(w, 250);
+        if (mi_chance(w, 22))
             lock_some(w);
-        uint64_t dice = mi_random(w, 100);
-        if (dice < 18)
-            mo_acquire(w);
-        else if (dice < 34)
-            mo_acquire_all(w);
-        else if (dice < 45)
-            mo_renew(w);
-        else if (dice < 51)
-            mo_release(w);
-        else if (dice < 66)
-            mo_write(w);
-        else if (dice < 71)
-            mo_check(w);
-        else if (dice < 75)
-            mo_read(w);
-        else if (dice < 80)
-            mo_get(w);
-        else if (dice < 86)
-            mo_break(w);
-        else if (dice < 91)
-            mo_advance(w);
-        else if (dice < 99)
-            mo_list(w, mi_chance(w, 50));
-        else
-            lose_lease_row(w);
+        do_something(w);
         unlock_all(w);
         if (++turns % 500 == 0)
             m_world_compare_tables(w);
@@ -158,7 +164,8 @@ static void compare_audit(struct m_world *w)
         {"grants", "kind = 'grant'", w->audit.grants},       {"takeovers", "kind = 'takeover'", w->audit.takeovers},
         {"releases", "kind = 'release'", w->audit.releases}, {"breaks", "kind = 'break'", w->audit.breaks},
         {"writes", "kind = 'write'", w->audit.writes},       {"deletes", "kind = 'delete'", w->audit.deletes},
-        {"floors", "kind = 'floor'", w->audit.floors},
+        {"floors", "kind = 'floor'", w->audit.floors},       {"expiries", "kind = 'expire'", w->audit.expiries},
+        {"policies", "kind = 'policy'", w->audit.policies},
     };
     for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
         int64_t got = t_sql_int(w->conn, "SELECT count(*) FROM holdfast.audit WHERE %s", rows[i].sql);
@@ -178,14 +185,63 @@ static void compare_audit(struct m_world *w)
         mi_mismatch(w, "P1 or P3: %" PRId64 " rows of the audit go back to an older token", wrong);
 }
 
+#define MS(column) "CASE WHEN " column " > '-infinity' THEN extract(epoch FROM " column ") * 1000 END::bigint"
+
+static int64_t ms(const PGresult *result, int row, int column)
+{
+    return PQgetisnull(result, row, column) ? M_NEVER : ts_int(result, row, column);
+}
+
+static void compare_waiters(struct m_world *w)
+{
+    PGresult *result = ts_query(w->conn, "SELECT namespace, resource, server, " MS("since") ", " MS("until") ", " MS(
+                                             "turn_until") " FROM holdfast.waiter ORDER BY 1, 2, 3");
+    int row = 0;
+    for (int k = 0; k < M_KEYS; k++) {
+        const struct m_key *key = &w->keys[k];
+        for (int s = 0; s < M_SERVERS; s++) {
+            const struct m_waiter *waiter = &key->waiters[s];
+            if (!waiter->row || row >= PQntuples(result))
+                continue;
+            mi_same_text(w, "waiter", key, "resource", PQgetvalue(result, row, 1), key->name);
+            mi_same_text(w, "waiter", key, "server", PQgetvalue(result, row, 2), mi_server(s));
+            mi_same(w, "waiter", key, "since", ms(result, row, 3), waiter->since);
+            mi_same(w, "waiter", key, "until", ms(result, row, 4), waiter->until);
+            mi_same(w, "waiter", key, "turn_until", ms(result, row, 5), waiter->turn_until);
+            if (waiter->turn_until != M_NEVER && m_live(key, w->now))
+                mi_mismatch(w, "%s has a turn while its lease lives", key->name);
+            row++;
+        }
+    }
+    if (row != PQntuples(result))
+        mi_mismatch(w, "%d rows of waiters, the model has %d", PQntuples(result), row);
+    PQclear(result);
+}
+
+static void compare_usage(struct m_world *w)
+{
+    for (int n = 0; n < 4; n++) {
+        const struct m_ns *ns = &w->ns[n];
+        const struct m_key about = {.ns = (struct m_ns *)(uintptr_t)ns};
+        if (!ns->usage_row)
+            continue;
+        mi_same(w, "usage", &about, "leases",
+                t_sql_int(w->conn, "SELECT leases FROM holdfast.usage WHERE namespace = '%s'", ns->name), ns->leases);
+        mi_same(w, "usage", &about, "value_bytes",
+                t_sql_int(w->conn, "SELECT value_bytes FROM holdfast.usage WHERE namespace = '%s'", ns->name), ns->value_bytes);
+    }
+}
+
 void m_world_compare_tables(struct m_world *w)
 {
     PGresult *result = ts_query(
-        w->conn, "SELECT r.namespace, r.name, r.fence, r.grant_token, r.repeats, r.request_id, coalesce(l.token, 0), "
-                 "coalesce(l.ended, 0), CASE WHEN l.deadline > '-infinity' THEN extract(epoch FROM l.deadline) * 1000 END::bigint, "
-                 "coalesce(v.version, 0), coalesce(v.write_seq, 0) FROM holdfast.resource r "
-                 "LEFT JOIN holdfast.lease l ON (l.namespace, l.resource) = (r.namespace, r.name) "
-                 "LEFT JOIN holdfast.resource_value v ON (v.namespace, v.resource) = (r.namespace, r.name) ORDER BY 1, 2");
+        w->conn,
+        "SELECT r.namespace, r.name, r.fence, r.grant_token, r.repeats, r.request_id, coalesce(l.token, 0), "
+        "coalesce(l.ended, 0), " MS(
+            "l.deadline") ", "
+                          "coalesce(v.version, 0), coalesce(v.write_seq, 0), r.waiting FROM holdfast.resource r "
+                          "LEFT JOIN holdfast.lease l ON (l.namespace, l.resource) = (r.namespace, r.name) "
+                          "LEFT JOIN holdfast.resource_value v ON (v.namespace, v.resource) = (r.namespace, r.name) ORDER BY 1, 2");
     int row = 0;
     for (int k = 0; k < M_KEYS; k++) {
         const struct m_key *key = &w->keys[k];
@@ -201,14 +257,17 @@ void m_world_compare_tables(struct m_world *w)
         mi_same_text(w, "row", key, "request_id", PQgetvalue(result, row, 5), key->request_id);
         mi_same(w, "row", key, "token", ts_int(result, row, 6), key->token);
         mi_same(w, "row", key, "ended", ts_int(result, row, 7), key->lease_row ? key->ended : 0);
-        mi_same(w, "row", key, "deadline", PQgetisnull(result, row, 8) ? M_NEVER : ts_int(result, row, 8), key->deadline);
+        mi_same(w, "row", key, "deadline", ms(result, row, 8), key->deadline);
         mi_same(w, "row", key, "version", ts_int(result, row, 9), key->version);
         mi_same(w, "row", key, "write_seq", ts_int(result, row, 10), key->write_seq);
+        mi_same(w, "row", key, "waiting", PQgetvalue(result, row, 11)[0] == 't', key->waiting);
         row++;
     }
     if (row != PQntuples(result))
         mi_mismatch(w, "%d fence rows, the model has %d", PQntuples(result), row);
     PQclear(result);
+    compare_waiters(w);
+    compare_usage(w);
     compare_audit(w);
 }
 

@@ -28,7 +28,11 @@ struct m_world {
     struct m_key keys[M_KEYS]; /* in the order of their names' bytes */
     struct m_witness witness[M_KEYS];
     struct m_audit audit;
+    struct m_all all; /* of the above */
     int64_t next_request;
+    int focus[4]; /* if there are any, operations are about these keys */
+    int n_focus;
+    int line_up;     /* above 0: the next acquire is this server's, and wants to wait long */
     bool locks;      /* the other session is in a transaction */
     int last_all[8]; /* the keys of the last acquire of several that was granted */
     size_t n_last_all;
