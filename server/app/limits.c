@@ -10,6 +10,7 @@
 
 #include "base/files.h"
 #include "base/log.h"
+#include "net/accept.h"
 
 enum {
     KEPT_MORE = 12,      /* besides the working connections: the listening one, an errand, certificates, name look-ups, … */
@@ -50,7 +51,7 @@ static bool are_exhausted(void)
 
 void app_limits_look(struct app_limits *limits, struct net_nng *const *nng, size_t n)
 {
-    long refused = 0, connections = 0;
+    long refused = net_accept_turned_away(), connections = 0;
 
     for (size_t i = 0; i < n; i++) {
         struct net_nng_stats stats;

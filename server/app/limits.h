@@ -3,8 +3,8 @@
  *
  * Callers beyond the bound are closed at once by net, so those who are there, and the connections to PostgreSQL, do not
  * suffer. A caller that connects and says nothing counts only once nng has heard of it, for which nng gives it 10 s: a flood
- * of such can use up the descriptors all the same. Then nng tries to accept a hundred times a second, at a tenth of a core,
- * those who are there are served, PostgreSQL is reached by those kept back (base/files.h), and it is over when they leave.
+ * of such can use up the descriptors all the same. Then whoever comes is closed at once, too (net/accept.h), those who are
+ * there are served, PostgreSQL is reached by the descriptors kept back (base/files.h), and it is over when they leave.
  */
 #ifndef HOLDFAST_APP_LIMITS_H
 #define HOLDFAST_APP_LIMITS_H
