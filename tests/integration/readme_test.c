@@ -45,6 +45,7 @@ static void test_cli(void **state)
     expect_fine(steps, "refused, as it must be: exit status 1\n");
     assert_non_null(strstr(steps.out, "page 1"));
     assert_null(strstr(steps.out, "too late"));
+    expect_fine(shell(block("namespaces")), "ledger/7");
 }
 
 static void test_c(void **state)
