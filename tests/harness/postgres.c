@@ -282,6 +282,8 @@ static char *ring(const char *text)
     return *slot;
 }
 
+static PGresult *query(PGconn *conn, const char *format, va_list args, char **sql) __attribute__((format(printf, 2, 0)));
+
 static PGresult *query(PGconn *conn, const char *format, va_list args, char **sql)
 {
     if (vasprintf(sql, format, args) < 0)
