@@ -13,6 +13,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "calls.h"
+
 /* ------------------------------------------------------------------------------------------------ messages */
 
 struct manager {
@@ -236,6 +238,54 @@ static bool call_is_running(void *arg)
            0;
 }
 
+static bool somebody_waits(void *arg)
+{
+    return t_sql_int(arg, "SELECT count(*) FROM holdfast.waiter") > 0;
+}
+
+/* Callers that wait are not waited for: they are answered, and the process ends. */
+static void test_drain_ends_waits(void **state)
+{
+    (void)state;
+    char *dsn = t_database();
+    struct t_server *server = t_server_start("--dsn", dsn, NULL);
+    PGconn *conn = t_connect(dsn);
+    struct t_rpc *rpc = t_rpc_open(server->url);
+    Holdfast__V1__AcquireRequest request = HOLDFAST__V1__ACQUIRE_REQUEST__INIT;
+    char *resources[] = {C_STR("r")};
+
+    c_grant(rpc, "r", 60000);
+    request.namespace_ = C_STR("default");
+    request.holder = C_STR("waiter");
+    request.ttl_ms = 60000;
+    request.wait_ms = 25000;
+    request.resources = resources;
+    request.n_resources = 1;
+    Holdfast__V1__Call call = HOLDFAST__V1__CALL__INIT, *calls[] = {&call};
+    Holdfast__V1__CallEnvelope envelope = HOLDFAST__V1__CALL_ENVELOPE__INIT;
+    size_t len;
+    call.method = C_STR(C_LEASE "Acquire");
+    call.payload.data = (uint8_t *)(uintptr_t)t_rpc_pack(rpc, &request, &call.payload.len);
+    envelope.calls = calls;
+    envelope.n_calls = 1;
+    const uint8_t *bytes = t_rpc_pack(rpc, &envelope, &len);
+    t_rpc_send(rpc, bytes, len);
+    assert_true(t_wait_for(somebody_waits, conn, 10000));
+
+    int64_t begun = t_now_ms();
+    t_proc_kill(server->proc, SIGTERM);
+    bytes = t_rpc_receive(rpc, 5000, &len);
+    assert_non_null(bytes);
+    const Holdfast__V1__ReplyEnvelope *replies = t_rpc_replies(rpc, bytes, len);
+    assert_int_equal(replies->n_replies, 1);
+    assert_int_equal(replies->replies[0]->code, 0); /* held, and no error */
+    assert_int_equal(t_proc_wait(server->proc, 10000), 0);
+    assert_true(t_now_ms() - begun < 10000);
+    assert_false(somebody_waits(conn)); /* and nobody is left in the database's queue */
+    t_rpc_close(rpc);
+    PQfinish(conn);
+}
+
 /* What doesn't end in time is cut off, and that is a failure. */
 static void test_drain_timeout(void **state)
 {
@@ -284,6 +334,7 @@ int main(void)
         cmocka_unit_test_teardown(test_watchdog, t_teardown),
         cmocka_unit_test_teardown(test_unit, t_teardown),
         cmocka_unit_test_teardown(test_sample, t_teardown),
+        cmocka_unit_test_teardown(test_drain_ends_waits, t_teardown),
         cmocka_unit_test_teardown(test_drain_timeout, t_teardown),
         cmocka_unit_test_teardown(test_drain_leaves_upkeep, t_teardown),
     };
