@@ -1,8 +1,8 @@
 /*
  * wire_fuzz.c - the check of the wire, the unpacker and the packer: the first byte names a message type, the rest is a message.
  *
- * What the check refuses is refused with a field and a message that can be shown. What it lets through unpacks within the
- * memory that wire.h promises, packs again, and then stays the same; and is written as JSON that is UTF-8.
+ * What the check refuses is refused with a field and a message that can be shown. What it lets through is clean by another reader
+ * too, unpacks within the memory that wire.h promises, packs again, and then stays the same; and is written as JSON that is UTF-8.
  */
 #include "fuzz.h"
 
@@ -136,6 +136,56 @@ static size_t count_elements(const ProtobufCMessageDescriptor *type, const uint8
     return low;
 }
 
+static uint64_t read_varint(const uint8_t **at)
+{
+    uint64_t value = 0;
+    unsigned shift = 0;
+    do
+        value |= (uint64_t)(**at & 0x7f) << shift;
+    while (shift += 7, *(*at)++ & 0x80);
+    return value;
+}
+
+static void look(const ProtobufCMessageDescriptor *type, const uint8_t *at, const uint8_t *end, unsigned depth);
+
+static void look_into(const ProtobufCFieldDescriptor *field, const uint8_t *data, size_t len, unsigned depth)
+{
+    if (field->type == PROTOBUF_C_TYPE_STRING)
+        MUST(hp_utf8_valid(data, len) && !memchr(data, '\0', len));
+    if (field->type == PROTOBUF_C_TYPE_MESSAGE)
+        look(field->descriptor, data, data + len, depth + 1);
+    for (size_t i = 0; i < len && field->type == PROTOBUF_C_TYPE_BOOL; i++)
+        MUST(data[i] <= 1);
+}
+
+/* The same by another reader, which takes for granted that all is well-formed: protobuf-c would cut a string at NUL, so that what
+ * was unpacked cannot tell. */
+static void look(const ProtobufCMessageDescriptor *type, const uint8_t *at, const uint8_t *end, unsigned depth)
+{
+    MUST(depth <= HP_WIRE_DEPTH);
+    while (at < end) {
+        uint64_t tag = read_varint(&at), len = 0;
+        const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field(type, (unsigned)(tag >> 3));
+        switch (tag & 7) {
+        case 0:
+            read_varint(&at);
+            break;
+        case 1:
+        case 5:
+            len = (tag & 7) == 1 ? 8 : 4;
+            break;
+        default:
+            MUST((tag & 7) == 2);
+            len = read_varint(&at);
+            MUST(len <= (size_t)(end - at));
+            if (field)
+                look_into(field, at, len, depth);
+        }
+        at += len;
+    }
+    MUST(at == end);
+}
+
 static void pack_again(const ProtobufCMessageDescriptor *type, size_t budget, const ProtobufCMessage *message)
 {
     struct hp_buf first = HP_BUF_INIT, second = HP_BUF_INIT, json = HP_BUF_INIT;
@@ -167,6 +217,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_refusal(&status);
         return 0;
     }
+    look(type, bytes, bytes + len, 1);
     /* What wire.h says of an element, and the message itself. */
     size_t budget = len + (count_elements(type, bytes, len) + 1) * (200 + largest[data[0]]);
     struct hp_arena *arena = hp_arena_new(budget);
