@@ -228,7 +228,8 @@ struct st_item {
         } acquire;
         struct {
             int64_t ttl_ms;
-            int64_t min_ttl_ms, max_ttl_ms; /* ST_TTL_BOUNDS: at present a renewal is cut to the bounds, and never refused for them */
+            int64_t min_ttl_ms,
+                max_ttl_ms; /* ST_TTL_BOUNDS: at present a renewal is cut to the bounds, and never refused for them */
         } renew;
         struct {
             int64_t version, fence, write_seq; /* write_seq: the last accepted, with ST_SUPERSEDED */

@@ -120,7 +120,8 @@ static void the_program_comes_with_its_completion(void **state)
     (void)state;
 
     expect_fine(shell("cmake --install '%s' --prefix '%s' --component programs", T_BUILD_DIR, to), "bin/holdfast");
-    expect_fine(shell("bash -c '. %s/share/bash-completion/completions/holdfast && complete -p holdfast'", to), "_holdfast holdfast");
+    expect_fine(shell("bash -c '. %s/share/bash-completion/completions/holdfast && complete -p holdfast'", to),
+                "_holdfast holdfast");
 }
 
 int main(void)
@@ -128,8 +129,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_public_names_are_exported),         cmocka_unit_test(the_header_is_good_c_and_cxx),
         cmocka_unit_test(the_example_builds_by_pkg_config_and_runs),  cmocka_unit_test(the_example_builds_by_find_package_and_runs),
-        cmocka_unit_test(the_example_stops_when_its_lease_is_broken),
-        cmocka_unit_test(the_program_comes_with_its_completion),
+        cmocka_unit_test(the_example_stops_when_its_lease_is_broken), cmocka_unit_test(the_program_comes_with_its_completion),
     };
     return cmocka_run_group_tests(tests, setup, NULL);
 }

@@ -33,7 +33,7 @@ struct fake {
     size_t n_calls;
     void (*turn)(void *arg, const char *ns, const char *resource); /* st_on_turn */
     void *turn_arg;
-    bool closed; /* at the end: services use the store no more */
+    bool closed;    /* at the end: services use the store no more */
     int fail_alloc; /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
 };
 
