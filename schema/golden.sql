@@ -526,7 +526,9 @@ DECLARE
 BEGIN
     LOOP
         PERFORM pg_catalog.pg_stat_clear_snapshot();
-        IF NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a WHERE a.pid = p_pid AND a.backend_start = p_backend_start::timestamptz) THEN
+        -- The start is NULL to those who may not know it.
+        IF NOT EXISTS (SELECT FROM pg_catalog.pg_stat_activity a
+            WHERE a.pid = p_pid AND coalesce(a.backend_start = p_backend_start::timestamptz, true)) THEN
             RETURN true;
         END IF;
         IF pg_catalog.clock_timestamp() >= give_up THEN
