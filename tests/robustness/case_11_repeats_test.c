@@ -116,18 +116,6 @@ static struct history_call ask(const struct scene *scene, enum history_op op, in
     }
 }
 
-static void assert_answer(const struct history_call *call, enum history_answer answer, const char *reason)
-{
-    char line[1000];
-    if (call->answer == answer && !strcmp(call->reason, reason))
-        return;
-    history_format(call, line, sizeof(line));
-    fail_msg("not the answer wanted (%s): %s", reason, line);
-}
-
-#define assert_ok(call)              assert_answer(call, HISTORY_OK, "")
-#define assert_refused(call, reason) assert_answer(call, HISTORY_REFUSED, reason)
-
 /* The first call of the method: the fault strikes it. */
 static struct history_call ask_under_fault(struct scene *scene, enum history_op op, int64_t token, const char *value)
 {

@@ -128,7 +128,7 @@ void px_cut_link(struct px_link *link)
 {
     close_side(&link->client, true);
     client_gone(link);
-    if (!link->orphan)
+    if (!link->orphan && link->served)
         close_side(&link->server, true);
 }
 
@@ -253,6 +253,7 @@ static void take_message(struct px *px, struct px_link *link, bool from_server, 
     memcpy(message->bytes, bytes, len);
     if (from_server && link->unanswered > 0)
         link->unanswered--;
+    link->served |= from_server;
     if (px->dark) {
         px->totals.swallowed++;
         free(message);
@@ -375,8 +376,10 @@ static void take_connections(struct px *px)
         px->links = link;
         /* On this machine: it is there at once, or not at all. */
         bool refused = px->refuse || connect(server, (struct sockaddr *)&px->server, sizeof(px->server)) != 0;
-        if (refused)
+        if (refused) {
+            close_side(&link->server, false);
             px_cut_link(link);
+        }
         if (px->trace)
             fprintf(px->trace, "+%lld ms connection %u %s\n", (long long)(px_now_ms() - px->start_ms), link->number,
                     refused ? "refused" : "taken");
@@ -449,31 +452,49 @@ static void read_all(struct px *px, const struct pollfd *fds)
                 read_side(px, link, server);
 }
 
+/* Waits until something happens, and deals with it. */
+static void turn(struct px *px, int most_ms)
+{
+    size_t n;
+    int timeout_ms;
+    uint64_t ignored;
+    struct pollfd *fds = watch(px, &n, &timeout_ms);
+    if (most_ms >= 0 && (timeout_ms < 0 || timeout_ms > most_ms))
+        timeout_ms = most_ms;
+    pthread_mutex_unlock(&px->mutex);
+    poll(fds, n, timeout_ms);
+    pthread_mutex_lock(&px->mutex);
+    (void)!read(px->wake, &ignored, sizeof(ignored));
+    read_all(px, fds);
+    if (fds[1].revents && !px->dark)
+        take_connections(px);
+    free(fds);
+    flush_all(px);
+    reap(px);
+    pthread_cond_broadcast(&px->news);
+}
+
 void *px_main(void *arg)
 {
+    enum { FAREWELL_MS = 1000 };
     struct px *px = arg;
     pthread_mutex_lock(&px->mutex);
-    while (!px->stop) {
-        size_t n;
-        int timeout_ms;
-        uint64_t ignored;
-        struct pollfd *fds = watch(px, &n, &timeout_ms);
-        pthread_mutex_unlock(&px->mutex);
-        poll(fds, n, timeout_ms);
-        pthread_mutex_lock(&px->mutex);
-        (void)!read(px->wake, &ignored, sizeof(ignored));
-        read_all(px, fds);
-        if (fds[1].revents && !px->dark)
-            take_connections(px);
-        free(fds);
-        flush_all(px);
-        reap(px);
-        pthread_cond_broadcast(&px->news);
-    }
+    while (!px->stop)
+        turn(px, -1);
     px->dark = false;
+    px->refuse = true;
     for (struct px_link *link = px->links; link; link = link->next) {
         free_messages(&link->kept);
         px_cut_link(link);
+    }
+    for (int64_t until = px_now_ms() + FAREWELL_MS; px->links && px_now_ms() < until;) {
+        reap(px);
+        if (px->links)
+            turn(px, 10);
+    }
+    for (struct px_link *link = px->links; link; link = link->next) {
+        close_side(&link->client, false);
+        close_side(&link->server, false);
     }
     reap(px);
     pthread_mutex_unlock(&px->mutex);

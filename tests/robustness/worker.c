@@ -319,3 +319,14 @@ struct history_call worker_read(const struct worker *worker, const char *resourc
     request.resource = call.resource;
     return run(worker, &call, HFI_READ, &request, &holdfast__v1__read_response__descriptor, read_read);
 }
+
+void worker_assert(const struct history_call *call, enum history_answer answer, const char *reason)
+{
+    static const char *const names[] = {"unknown", "ok", "refused"};
+    char line[1000];
+    if (call->answer == answer && (!reason || !strcmp(call->reason, reason)))
+        return;
+    history_format(call, line, sizeof(line));
+    fail_msg("after %lld ms not the answer wanted (%s %s): %s", (long long)(call->end_ns - call->start_ns) / 1000000, names[answer],
+             reason ? reason : "", line);
+}

@@ -35,4 +35,10 @@ struct history_call worker_delete(const struct worker *worker, const char *resou
 struct history_call worker_read(const struct worker *worker, const char *resource);
 struct history_call worker_break(const struct worker *worker, const char *resource, int64_t token_seen);
 
+/* The call was answered so, or the test fails and shows its line. `reason` NULL = any. */
+void worker_assert(const struct history_call *call, enum history_answer answer, const char *reason);
+#define assert_ok(call)              worker_assert(call, HISTORY_OK, NULL)
+#define assert_refused(call, reason) worker_assert(call, HISTORY_REFUSED, reason)
+#define assert_unknown(call)         worker_assert(call, HISTORY_UNKNOWN, NULL)
+
 #endif
