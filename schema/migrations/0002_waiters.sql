@@ -66,6 +66,20 @@ COMMENT ON COLUMN holdfast.audit.detail IS 'grant, takeover, expire: the task. b
 -- For audit_list(). Rows are in the order of their ids, or nearly, so a summary of each 64 pages finds a stretch of the trail, and
 -- what happened to one resource. It costs an insert nothing that can be measured (a btree on namespace, resource and id: 12 % of
 -- an acquire and its release). Partitions get theirs when they are attached.
-CREATE INDEX audit_id_resource ON holdfast.audit USING brin (id, resource text_bloom_ops) WITH (pages_per_range = 64, autosummarize = on);
+CREATE INDEX audit_id_resource ON ONLY holdfast.audit USING brin (id, resource text_bloom_ops) WITH (pages_per_range = 64, autosummarize = on);
+-- Those that are there already get it now if that takes no time: grants wait meanwhile. A large one goes without, and is read through.
+DO $$
+DECLARE
+    part text;
+BEGIN
+    FOR part IN SELECT c.relname FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid
+        WHERE h.inhparent = 'holdfast.audit'::regclass AND pg_catalog.pg_relation_size(c.oid) < 16 * 1024 * 1024
+    LOOP
+        EXECUTE pg_catalog.format('CREATE INDEX %I ON holdfast.%I USING brin (id, resource text_bloom_ops) '
+            'WITH (pages_per_range = 64, autosummarize = on)', part || '_id_resource_idx', part);
+        EXECUTE pg_catalog.format('ALTER INDEX holdfast.audit_id_resource ATTACH PARTITION holdfast.%I', part || '_id_resource_idx');
+    END LOOP;
+END
+$$;
 
 REVOKE ALL ON ALL TABLES IN SCHEMA holdfast FROM PUBLIC;

@@ -248,7 +248,8 @@ static void another_cluster_or_timeline_ends_leases_and_raises_floors(void **sta
     (void)state;
     PGconn *conn = ts_session(ts_schema());
     int64_t token = 1;
-    t_sql(conn, "SELECT holdfast.attach(); INSERT INTO holdfast.namespace (name, fence_floor) VALUES ('high', 5000000)");
+    t_sql(conn, "SELECT holdfast.attach(); INSERT INTO holdfast.namespace (name, fence_floor) VALUES ('high', 5000000); "
+                "UPDATE holdfast.namespace SET max_leases = 1");
     for (size_t i = 0; i < sizeof(changes) / sizeof(changes[0]); i++) {
         assert_int_equal(ts_acquire(conn, "r", 60000, t_printf("q%zu", i)), ST_GRANTED);
         assert_int_equal(t_sql_int(conn, "SELECT token FROM holdfast.lease"), token);
