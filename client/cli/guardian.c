@@ -73,6 +73,9 @@ int guardian_read(struct guardian *guardian, struct guardian_report *report)
     struct guardian_message message;
     ssize_t n = recv(guardian->fd, &message, sizeof(message), MSG_DONTWAIT);
 
+    /* It ended while a message of ours was under way: the socket tells that first, once, and its report is behind it. */
+    if (n < 0 && errno == ECONNRESET)
+        n = recv(guardian->fd, &message, sizeof(message), MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return 0;
     if (n != sizeof(message) || message.kind != GUARDIAN_DONE)

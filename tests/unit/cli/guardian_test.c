@@ -11,11 +11,13 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "client/cli/guardian.h"
+#include "client/cli/guardian_messages.h"
 
 enum { TTL_MS = 2000, LONG_MS = 60000, SLACK_MS = 700 };
 
@@ -307,6 +309,25 @@ static void nothing_started(void **state)
     assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
+/* A guardian that ends while a message of ours is under way has reported all the same. */
+static void report_behind_a_reset(void **state)
+{
+    struct guardian guardian = {0};
+    struct guardian_report report = {0};
+    struct guardian_message done = {.kind = GUARDIAN_DONE, .report = {.status = 142}};
+    int fds[2];
+    (void)state;
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    guardian.fd = fds[0];
+    assert_int_equal(send(fds[1], &done, sizeof(done), 0), sizeof(done));
+    guardian_extend(&guardian, boot_ms() + TTL_MS, TTL_MS);
+    close(fds[1]);
+    assert_int_equal(guardian_read(&guardian, &report), 1);
+    assert_int_equal(report.status, 142);
+    close(fds[0]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -325,6 +346,7 @@ int main(void)
         cmocka_unit_test(stopped_child_is_ended),
         cmocka_unit_test(killed_guardian_is_replaced),
         cmocka_unit_test(nothing_started),
+        cmocka_unit_test(report_behind_a_reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
