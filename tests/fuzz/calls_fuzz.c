@@ -1,0 +1,207 @@
+/*
+ * calls_fuzz.c - the services, with a store that is played (tests/unit/service/fake.h): the bytes are a sequence of what happens,
+ * each an event and a few bytes more. Calls with any payload come, acquires wait for the same few resources, items end in any way
+ * that their kind may, callers go, time passes, turns are given, the server drains.
+ *
+ * Whatever happens, each call is answered exactly once with a message of its type, and nothing is left behind.
+ */
+#include "fuzz.h"
+
+#include <string.h>
+
+#include "holdfast/v1/lease.pb-c.h"
+#include "unit/service/fake.h"
+
+enum event { CALL, ACQUIRE, DONE, PASS, GO, TURN, CANCEL, DRAIN, EVENTS };
+enum { OPEN_MAX = 24, ITEMS_MAX = 800, EVENTS_MAX = 400, STEP_MS = 40 };
+
+struct input {
+    const uint8_t *at, *end;
+};
+
+static uint8_t next(struct input *in)
+{
+    return in->at < in->end ? *in->at++ : 0;
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    (void)argc;
+    (void)argv;
+    return setenv("CMOCKA_TEST_ABORT", "1", 1); /* the fake's assertions are cmocka's */
+}
+
+/* ---- calls ---- */
+
+static size_t count_open(const struct fake *f)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->n_calls; i++)
+        n += f->calls[i]->answers == 0;
+    return n;
+}
+
+static void call(struct fake *f, struct input *in)
+{
+    size_t n, len;
+    const struct svc_method *methods = svc_methods(&n);
+    const struct svc_method *method = &methods[next(in) % n];
+    len = next(in);
+    if (len > (size_t)(in->end - in->at))
+        len = (size_t)(in->end - in->at);
+    fake_call_bytes(f, method->path, in->at, len, 0);
+    in->at += len;
+}
+
+static const char *resource_of(uint8_t bits)
+{
+    static const char *const names[] = {"a", "b", "c", "d"};
+    return names[bits % 4];
+}
+
+static void acquire(struct fake *f, struct input *in)
+{
+    static const char *const ids[] = {"", "r1", "r2", "r3"};
+    Holdfast__V1__AcquireRequest request = HOLDFAST__V1__ACQUIRE_REQUEST__INIT;
+    uint8_t bits = next(in), wait = next(in);
+    char *resources[] = {(char *)(uintptr_t)resource_of(bits), (char *)(uintptr_t)resource_of((uint8_t)(bits + 1))};
+    request.resources = resources;
+    request.n_resources = bits & 0x40 ? 2 : 1;
+    request.namespace_ = (char *)"default";
+    request.holder = (char *)"h";
+    request.request_id = (char *)(uintptr_t)ids[bits >> 2 & 3];
+    request.ttl_ms = 1000;
+    request.wait_ms = wait * STEP_MS;
+    fake_call(f, "/holdfast.v1.LeaseService/Acquire", &request, bits & 0x80 ? 1000 : 0);
+}
+
+static void cancel(struct fake *f, struct input *in)
+{
+    Holdfast__V1__CancelWaitRequest request = HOLDFAST__V1__CANCEL_WAIT_REQUEST__INIT;
+    char id[] = {'r', (char)('1' + next(in) % 3), '\0'};
+    request.namespace_ = (char *)"default";
+    request.request_id = id;
+    fake_call(f, "/holdfast.v1.LeaseService/CancelWait", &request, 0);
+}
+
+static void go(struct fake *f, uint8_t which)
+{
+    for (size_t i = 0; i < f->n_calls; i++) {
+        struct fake_call *one = f->calls[(i + which) % f->n_calls];
+        if (one->answers == 0 && !one->gone) {
+            fake_gone(one);
+            return;
+        }
+    }
+}
+
+/* ---- what the store says ---- */
+
+static void end_acquire(struct st_item *item, uint8_t bits)
+{
+    item->out.acquire.token = 1 + bits;
+    item->out.acquire.ttl_ms = item->in.acquire.ttl_ms;
+    item->out.acquire.holder = bits & 1 ? "other" : "";
+    item->out.acquire.task = bits & 1 ? "task" : "";
+    item->out.acquire.remaining_ms = (bits >> 1) * STEP_MS;
+    item->out.acquire.max_waiters = bits & 2 ? 3 : 0;
+    item->out.acquire.limit = 5;
+    item->out.acquire.min_ttl_ms = 100;
+    item->out.acquire.max_ttl_ms = 900;
+    for (size_t i = 0; item->kind == ST_ACQUIRE_ALL && i < item->in.acquire.n_resources; i++)
+        item->out.acquire.tokens[i] = 1 + bits;
+}
+
+/* The outcomes that this kind may have, besides those that all have. */
+static size_t outcomes_of(enum st_kind kind, const enum st_outcome **list)
+{
+    static const enum st_outcome acquires[] = {ST_GRANTED, ST_HELD, ST_REPEATED, ST_ENDED, ST_QUOTA, ST_TTL_BOUNDS};
+    static const enum st_outcome renewals[] = {ST_RENEWED, ST_EXPIRED, ST_TAKEN_OVER, ST_RELEASED, ST_BROKEN, ST_UNKNOWN_TOKEN};
+    static const enum st_outcome releases[] = {ST_FREED, ST_NOT_FREED};
+    static const enum st_outcome writes[] = {ST_WRITTEN,          ST_REPLAYED,   ST_STALE, ST_NOT_HELD,
+                                             ST_VERSION_MISMATCH, ST_SUPERSEDED, ST_QUOTA};
+    static const enum st_outcome checks[] = {ST_CURRENT, ST_STALE, ST_NOT_HELD};
+    static const enum st_outcome breaks[] = {ST_BREAK_DONE, ST_BREAK_CHANGED, ST_BREAK_BLOCKED, ST_NO_SUCH_RESOURCE};
+    static const enum st_outcome absent[] = {ST_NO_SUCH_RESOURCE};
+    static const enum st_outcome reads[] = {ST_FOUND, ST_NO_SUCH_RESOURCE};
+    static const enum st_outcome namespaces[] = {ST_FOUND, ST_CONFLICT, ST_CONTRADICTION};
+    static const enum st_outcome lists[] = {ST_FOUND};
+#define GIVE(array) return *list = (array), sizeof(array) / sizeof((array)[0])
+    switch (kind) {
+    case ST_ACQUIRE:
+    case ST_ACQUIRE_ALL:
+        GIVE(acquires);
+    case ST_RENEW:
+        GIVE(renewals);
+    case ST_RELEASE:
+    case ST_LEAVE:
+        GIVE(releases);
+    case ST_WRITE:
+        GIVE(writes);
+    case ST_CHECK:
+        GIVE(checks);
+    case ST_BREAK:
+        GIVE(breaks);
+    case ST_READ:
+        GIVE(reads);
+    case ST_GET: /* found needs a row */
+        GIVE(absent);
+    case ST_CREATE_NAMESPACE:
+    case ST_SET_NAMESPACE:
+        GIVE(namespaces);
+    default:
+        GIVE(lists);
+    }
+#undef GIVE
+}
+
+static void end_item(struct fake *f, struct input *in)
+{
+    static const enum st_outcome always[] = {ST_BUSY,       ST_NO_SUCH_NAMESPACE, ST_OUTCOME_LOST, ST_DATABASE_DOWN,
+                                             ST_QUEUE_FULL, ST_TIMED_OUT,         ST_FAILED};
+    const enum st_outcome *list;
+    size_t which = next(in) % f->n_items;
+    uint8_t how = next(in), bits = next(in);
+    struct st_item *item = f->items[which];
+    size_t n = outcomes_of(item->kind, &list);
+    if (item->kind == ST_ACQUIRE || item->kind == ST_ACQUIRE_ALL)
+        end_acquire(item, bits);
+    memcpy(item->sqlstate, "XX000", sizeof(item->sqlstate));
+    fake_done(f, which, how & 0x80 ? always[how % (sizeof(always) / sizeof(always[0]))] : list[how % n]);
+}
+
+/* ---- all together ---- */
+
+static void happen(struct fake *f, enum event event, struct input *in)
+{
+    bool room = count_open(f) < OPEN_MAX && f->n_items < ITEMS_MAX;
+    if (event == CALL && room)
+        call(f, in);
+    else if (event == ACQUIRE && room)
+        acquire(f, in);
+    else if (event == CANCEL && room)
+        cancel(f, in);
+    else if (event == DONE && f->n_items)
+        end_item(f, in);
+    else if (event == PASS)
+        fake_advance(f, next(in) * STEP_MS);
+    else if (event == GO && f->n_calls)
+        go(f, next(in));
+    else if (event == TURN)
+        fake_turn(f, "default", resource_of(next(in)));
+    else if (event == DRAIN)
+        svc_drain(f->svc);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, data + size};
+    void *state;
+    MUST(fake_setup(&state) == 0);
+    for (int i = 0; i < EVENTS_MAX && in.at < in.end; i++) {
+        uint8_t event = next(&in);
+        happen(state, (enum event)(event % EVENTS), &in);
+    }
+    MUST(fake_teardown(&state) == 0);
+    return 0;
+}
