@@ -15,14 +15,17 @@
  */
 #include <nng/nng.h>
 #include <nng/protocol/reqrep0/req.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "client/lib/ports.h"
 
 /* Reconnecting: a lease of a few seconds must outlive an outage of more than half its TTL, so what nng adds to it is short. */
-enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250 };
+enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250, CLOSE_MS = 1000 };
 
 enum lane_state { LANE_IDLE, LANE_SENDING, LANE_RECEIVING };
 
@@ -246,6 +249,43 @@ static void lane_stop(struct lane *lane)
     end_exchange(lane, lane->state == LANE_SENDING ? HFI_NOT_SENT : HFI_NO_ANSWER, NULL, true);
 }
 
+static void *close_socket(void *arg)
+{
+    nng_socket *socket = arg;
+
+    nng_close(*socket);
+    free(socket);
+    return NULL;
+}
+
+/*
+ * nng_close of 1.5 may never return, if a connection is lost at an unlucky moment (a known fault, mended in nng 1.8). So a
+ * thread of its own calls it, and is left behind if it takes too long: it touches nothing of ours.
+ */
+static void close_in_time(nng_socket socket)
+{
+    nng_socket *copy = malloc(sizeof(*copy));
+    struct timespec until;
+    sigset_t all, before;
+    pthread_t thread;
+
+    if (!copy)
+        return; /* better left open than closed for ever */
+    *copy = socket;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int rc = pthread_create(&thread, NULL, close_socket, copy);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (rc) {
+        free(copy);
+        return;
+    }
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += CLOSE_MS / 1000;
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+        pthread_detach(thread);
+}
+
 static void port_stop(struct hfi_transport *transport)
 {
     struct nng_port *t = (struct nng_port *)transport;
@@ -271,7 +311,7 @@ static void port_stop(struct hfi_transport *transport)
         }
         t->endpoints[i].all = t->endpoints[i].idle = NULL;
         if (t->endpoints[i].open)
-            nng_close(t->endpoints[i].socket);
+            close_in_time(t->endpoints[i].socket);
         t->endpoints[i].open = false;
     }
     t->retired = NULL;
