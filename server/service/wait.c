@@ -13,7 +13,7 @@
 #include "service/acquire.h"
 #include "service/wait_line.h"
 
-enum { QUOTA_RETRY_MS = 1000, GIVE_BACK_MS = 5000, FRESH_MS = 3000 };
+enum { QUOTA_RETRY_MS = 1000, GIVE_BACK_MS = 5000, FRESH_MS = 3000, TURN_MS = 100 };
 
 static int64_t now_ms(const struct svc *svc)
 {
@@ -259,9 +259,16 @@ static void on_turn(void *arg, const char *ns, const char *resource)
 void svc_wait_freed(struct svc *svc, const char *ns, const char *resource)
 {
     struct co_line *found = co_waitq_find(&svc->waits.queue, ns, resource);
-    /* With us on record as waiting, the release gave a turn, to us or to another server, and we'll be told. */
-    if (!found || svc_line_of(found)->row)
+    if (!found)
         return;
+    if (svc_line_of(found)->row) {
+        /* With us on record as waiting, the release gave a turn. If to us, we'll be told; if to another server, we ask again when
+         * it is over, since nobody tells if that one doesn't take it. */
+        if (!svc_line_of(found)->trier)
+            co_waitq_try_at(&svc->waits.queue, found, now_ms(svc) + TURN_MS + 1);
+        svc_waits_arm(svc);
+        return;
+    }
     svc->waits.wake_ups++;
     svc_line_kick(svc_line_of(found));
     svc_waits_arm(svc);
