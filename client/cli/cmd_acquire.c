@@ -83,6 +83,11 @@ static void fill(struct acquiring *a)
     a->request.request_id = (char *)(cli_given(cli, CLI_REQUEST_ID) ? cli_text(cli, CLI_REQUEST_ID) : a->id);
 }
 
+static char *own_id(struct acquiring *a)
+{
+    return cli_given(a->cli, CLI_REQUEST_ID) ? NULL : a->id;
+}
+
 static void give_back(const struct acquiring *a, const Holdfast__V1__Granted *granted)
 {
     Holdfast__V1__LeaseItem item = HOLDFAST__V1__LEASE_ITEM__INIT, *items[] = {&item};
@@ -109,7 +114,7 @@ static void interrupted(struct acquiring *a, int sig)
     struct pollfd done = {.fd = a->done_fd, .events = POLLIN};
     struct hp_status status;
 
-    hf_acquire_cancel(a->cli->client, a->request.request_id, NULL);
+    hf_acquire_cancel(a->cli->client, NULL, NULL);
     if (poll(&done, 1, CANCEL_PATIENCE_MS) == 1 && a->result == HF_OK) {
         const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)a->call.response;
         if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_GRANTED)
@@ -126,7 +131,7 @@ static void *ask(void *arg)
 {
     struct acquiring *a = arg;
 
-    a->result = hfi_acquire(a->cli->client, &a->request, &a->wait, &a->call);
+    a->result = hfi_acquire(a->cli->client, &a->request, own_id(a), &a->wait, &a->call);
     eventfd_write(a->done_fd, 1);
     return NULL;
 }
@@ -177,7 +182,7 @@ int cli_acquire(struct cli *cli)
     if (wait_ms > 0)
         result = wait_for_it(&a, signal_fd);
     else
-        a.result = hfi_acquire(cli->client, &a.request, NULL, &a.call);
+        a.result = hfi_acquire(cli->client, &a.request, own_id(&a), NULL, &a.call);
     if (!result)
         result = cli_ended(cli, a.result, &a.call);
     if (!result)

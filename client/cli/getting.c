@@ -7,8 +7,6 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "client/lib/call.h"
-
 enum { CANCEL_AGAIN_MS = 20 };
 
 static void *ask(void *arg)
@@ -22,9 +20,6 @@ static void *ask(void *arg)
 
 bool getting_begin(struct getting *getting)
 {
-    _Static_assert(sizeof(getting->request_id) == HFI_ID_SIZE, "an id fits");
-    hfi_new_id(getting->client, getting->request_id);
-    getting->options.request_id = getting->request_id;
     getting->done_fd = eventfd(0, EFD_CLOEXEC);
     if (getting->done_fd < 0)
         return false;
@@ -44,7 +39,7 @@ bool getting_end(struct getting *getting, int ms)
 bool getting_cancel(struct getting *getting, int ms)
 {
     for (; ms > 0; ms -= CANCEL_AGAIN_MS) {
-        hf_acquire_cancel(getting->client, getting->request_id, NULL); /* finds nothing before the thread has begun to wait */
+        hf_acquire_cancel(getting->client, NULL, NULL); /* finds nothing before the thread has begun to wait */
         if (getting_end(getting, CANCEL_AGAIN_MS))
             return true;
     }

@@ -13,7 +13,7 @@
 struct getting {
     /* in */
     hf_client *client;
-    hf_acquire_options options; /* its request_id is set here */
+    hf_acquire_options options;
 
     /* out: valid once `done_fd` is readable */
     int done_fd; /* an eventfd */
@@ -22,7 +22,6 @@ struct getting {
     hf_held held;
     hf_error error;
 
-    char request_id[33];
     pthread_t thread;
 };
 

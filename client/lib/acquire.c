@@ -7,6 +7,8 @@
 
 /* Pauses between askings; and what is left of a wait when asking again isn't worth it. */
 enum { POLL_MIN_MS = 50, POLL_MAX_MS = 500, WAIT_OVER_MS = 20 };
+/* How often a grant of ours may have ended unheard before we say so. */
+enum { ENDED_MAX = 5 };
 
 struct acquiring {
     struct hf_client *client;
@@ -142,8 +144,18 @@ static bool pause_before_asking(struct hf_client *client, struct hfi_wait *wait,
     return hfi_wait_pause(client, wait, now + ms < wait->end_ms ? now + ms : wait->end_ms);
 }
 
-hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, struct hfi_wait *wait, struct hfi_call *call)
+static void rename_request(struct hf_client *client, char *own_id)
 {
+    pthread_mutex_lock(&client->mutex); /* the wait is found by it */
+    hfi_new_id(client, own_id);
+    pthread_mutex_unlock(&client->mutex);
+}
+
+hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, char *own_id, struct hfi_wait *wait,
+                      struct hfi_call *call)
+{
+    int ended = 0;
+
     if (wait)
         wait->here = request->n_resources > 1;
     for (;;) {
@@ -161,10 +173,15 @@ hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *re
             hfi_call_release(call);
             continue;
         }
-        if (result != HF_OK || !wait)
+        if (result != HF_OK)
             return result;
         response = (const Holdfast__V1__AcquireResponse *)call->response;
-        if (response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD ||
+        if (response->outcome_case == HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED && own_id && ended++ < ENDED_MAX) {
+            rename_request(client, own_id);
+            hfi_call_release(call);
+            continue;
+        }
+        if (!wait || response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD ||
             hfi_wait_left(wait, hfi_now(client)) <= (wait->here ? 0 : WAIT_OVER_MS) ||
             !pause_before_asking(client, wait, response->held->remaining_ms))
             return HF_OK;
@@ -181,7 +198,7 @@ static hf_result tell_cancelled(const struct acquiring *a, hf_error *error)
 static hf_result ask(struct acquiring *a, struct hfi_wait *wait, hf_held *held, hf_error *error)
 {
     struct hfi_call call;
-    hf_result result = hfi_acquire(a->client, &a->request, wait, &call);
+    hf_result result = hfi_acquire(a->client, &a->request, a->options->request_id ? NULL : a->id, wait, &call);
     const Holdfast__V1__AcquireResponse *response = (const Holdfast__V1__AcquireResponse *)call.response;
 
     if (result == HF_HELD) {
@@ -205,19 +222,6 @@ static hf_result ask(struct acquiring *a, struct hfi_wait *wait, hf_held *held, 
     return result;
 }
 
-/* Our own grant whose answer was lost until it ended: under a new id it is a new acquire, which is what was asked for. */
-static hf_result ask_anew_if_ended(struct acquiring *a, struct hfi_wait *wait, hf_held *held, hf_error *error)
-{
-    hf_result result = ask(a, wait, held, error);
-
-    if (result != HF_LOST || strcmp(error->reason, "ENDED") != 0 || a->options->request_id)
-        return result;
-    pthread_mutex_lock(&a->client->mutex); /* the wait is found by it */
-    hfi_new_id(a->client, a->id);
-    pthread_mutex_unlock(&a->client->mutex);
-    return ask(a, wait, held, error);
-}
-
 /* A grant that nobody will have: the client is being freed. */
 static hf_result give_back(struct acquiring *a, hf_error *error)
 {
@@ -237,7 +241,7 @@ static hf_result wait_and_ask(struct acquiring *a, hf_held *held, hf_error *erro
         .request_id = a->request.request_id, .wait_ms = a->options->wait_ms, .set_left = hfi_acquire_set_left, .arg = &a->request};
     if (hfi_wait_begin(client, &a->wait))
         return hfi_error_no_memory(error);
-    result = ask_anew_if_ended(a, &a->wait, held, error);
+    result = ask(a, &a->wait, held, error);
     pthread_mutex_lock(&client->mutex);
     ending = client->ending;
     pthread_mutex_unlock(&client->mutex);
@@ -303,7 +307,7 @@ hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_le
     else if (options->wait_ms > 0)
         result = wait_and_ask(&a, held, error);
     else
-        result = ask_anew_if_ended(&a, NULL, held, error);
+        result = ask(&a, NULL, held, error);
     if (result == HF_OK)
         *lease = a.lease;
     else
@@ -319,12 +323,11 @@ hf_result hf_acquire_cancel(hf_client *client, const char *request_id, hf_error 
 
     if (!hfi_same_process(client))
         return hfi_error_misuse(error);
-    if (!request_id)
-        return bad(error, "request_id", "missing");
     pthread_mutex_lock(&client->mutex);
     n = hfi_wait_give_up(client, request_id);
     pthread_mutex_unlock(&client->mutex);
     if (n == 0)
-        return hfi_error_set(error, HF_NOT_FOUND, "NOT_WAITING", "no hf_acquire of this client waits as %s", request_id);
+        return hfi_error_set(error, HF_NOT_FOUND, "NOT_WAITING", "no hf_acquire of this client waits%s%s", request_id ? " as " : "",
+                             request_id ? request_id : "");
     return hfi_error_set(error, HF_OK, "", "%s", "");
 }

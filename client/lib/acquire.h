@@ -15,9 +15,13 @@
  * waiting: one call, repeated with the same request_id for the time that remains when its answer is lost. A server that ends the
  * wait early (it drains, say) is asked again after a pause. Several resources, and a server that cannot wait yet, are asked again
  * and again, with pauses made here. Blocks.
+ *
+ * `own_id` (NULL = it is the user's) is where the request_id stands, if we made it up. Then `ended` is not final at first: it means
+ * that a grant was made whose answer we never got, and that is over (a server gives a grant back that it cannot hand over, because
+ * the connection broke, say). Under a new id it is a new acquire, which is what was asked for.
  */
-hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, struct hfi_wait *wait, struct hfi_call *call)
-    __attribute__((warn_unused_result));
+hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *request, char *own_id, struct hfi_wait *wait,
+                      struct hfi_call *call) __attribute__((warn_unused_result));
 void hfi_acquire_set_left(struct hfi_wait *wait, int64_t left_ms);
 
 #endif

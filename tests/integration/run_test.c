@@ -195,7 +195,7 @@ static void alarm_is_passed_on(void **state)
     const char *env[] = {t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
     (void)state;
 
-    result = t_run((const char *[]){"perl", "-e", "alarm 1; exec @ARGV", T_HOLDFAST, "run", "run/alarm", "--", "sleep", "60", NULL},
+    result = t_run((const char *[]){"perl", "-e", "alarm 3; exec @ARGV", T_HOLDFAST, "run", "run/alarm", "--", "sleep", "60", NULL},
                    &(struct t_spawn_opts){.env = env}, 30000);
     expect(result, 128 + SIGALRM);
 }

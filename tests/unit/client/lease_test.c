@@ -194,9 +194,22 @@ static void an_ended_grant_is_asked_for_anew_only_under_our_own_id(void **state)
     hf_error error;
 
     (void)state;
+    char first_id[64];
+
+    fake_push(fake, FAKE_ANSWER, 0, serve_ended);
     fake_push(fake, FAKE_ANSWER, 0, serve_ended);
     assert_int_equal(hf_acquire(fake->client, &options, &lease, NULL, NULL), HF_OK);
+    assert_int_equal(fake->n_calls, 3);
+    snprintf(first_id, sizeof(first_id), "%s",
+             ((const Holdfast__V1__AcquireRequest *)fake_request(fake, 0, &holdfast__v1__acquire_request__descriptor))->request_id);
+    assert_string_not_equal(
+        ((const Holdfast__V1__AcquireRequest *)fake_request(fake, 2, &holdfast__v1__acquire_request__descriptor))->request_id,
+        first_id);
     hf_lease_free(lease);
+    for (int i = 0; i < 6; i++) /* but not for ever */
+        fake_push(fake, FAKE_ANSWER, 0, serve_ended);
+    assert_int_equal(hf_acquire(fake->client, &options, &lease, NULL, &error), HF_LOST);
+    assert_string_equal(error.reason, "ENDED");
     options.request_id = "mine";
     fake_push(fake, FAKE_ANSWER, 0, serve_ended);
     assert_int_equal(hf_acquire(fake->client, &options, &lease, NULL, &error), HF_LOST);

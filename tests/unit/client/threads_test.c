@@ -272,6 +272,23 @@ static void one_of_many_waits_is_cancelled(void **state)
     fake_free(fake);
 }
 
+static void all_waits_are_cancelled_at_once(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    struct waiter waiters[8];
+
+    (void)state;
+    fake->serve = serve_cancels;
+    assert_int_equal(hf_acquire_cancel(fake->client, NULL, NULL), HF_NOT_FOUND);
+    start_waiters(fake, waiters, 8);
+    assert_int_equal(hf_acquire_cancel(fake->client, NULL, NULL), HF_OK);
+    for (int i = 0; i < 8; i++) {
+        pthread_join(waiters[i].thread, NULL);
+        assert_int_equal(waiters[i].result, HF_HELD);
+    }
+    fake_free(fake);
+}
+
 static void freeing_the_client_ends_its_waits(void **state)
 {
     struct fake *fake = fake_new_threads(NULL);
@@ -425,6 +442,7 @@ int main(void)
         cmocka_unit_test(writes_of_one_lease_take_turns),
         cmocka_unit_test(many_leases_come_and_go),
         cmocka_unit_test(one_of_many_waits_is_cancelled),
+        cmocka_unit_test(all_waits_are_cancelled_at_once),
         cmocka_unit_test(freeing_the_client_ends_its_waits),
         cmocka_unit_test(what_a_freed_client_is_granted_is_given_back),
         cmocka_unit_test(a_fork_leaves_the_parents_waits_alone),

@@ -265,6 +265,39 @@ static void a_refused_try_takes_nothing_off_the_grant(void **state)
     fake_free(fake);
 }
 
+static void serve_ended(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
+    Holdfast__V1__Ended ended = HOLDFAST__V1__ENDED__INIT;
+
+    (void)call;
+    ended.token = 5;
+    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED;
+    response.ended = &ended;
+    fake_ok(fake, &response.base);
+}
+
+/* The connection broke at the grant, and the server gave it back before the repeat came. */
+static void a_grant_given_back_is_waited_for_anew(void **state)
+{
+    struct fake *fake = fake_new(NULL);
+    const hf_acquire_options options = {.resource = "r", .ttl_ms = 3000, .wait_ms = 20000};
+    hf_lease *lease = NULL;
+
+    (void)state;
+    waited_ms = 1000;
+    fake_push(fake, FAKE_RESET, 4000, NULL);
+    fake_push(fake, FAKE_ANSWER, 10, serve_ended);
+    fake_push(fake, FAKE_ANSWER, 1000, serve_grant_late);
+    assert_int_equal(hf_acquire(fake->client, &options, &lease, NULL, NULL), HF_OK);
+    assert_int_equal(fake->n_calls, 3);
+    assert_int_equal(acquire(fake, 2)->wait_ms, 20000 - (fake->calls[2].at_ms - 1000000));
+    assert_int_equal(hf_lease_deadline_ms(lease),
+                     fake->calls[2].at_ms + 1000 + 2850); /* nothing of the earlier ones is taken off */
+    hf_lease_free(lease);
+    fake_free(fake);
+}
+
 /* ---- servers that say nothing ---- */
 
 static void a_waiting_server_is_asked_whether_it_lives(void **state)
@@ -579,6 +612,7 @@ int main(void)
         cmocka_unit_test(a_grant_of_which_little_is_left_is_confirmed),
         cmocka_unit_test(a_grant_that_cannot_be_confirmed_is_as_long_as_it_was),
         cmocka_unit_test(a_refused_try_takes_nothing_off_the_grant),
+        cmocka_unit_test(a_grant_given_back_is_waited_for_anew),
         cmocka_unit_test(a_waiting_server_is_asked_whether_it_lives),
         cmocka_unit_test(what_was_lost_on_the_way_is_sent_again),
         cmocka_unit_test(a_refused_reminder_changes_nothing),
