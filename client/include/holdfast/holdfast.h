@@ -200,10 +200,10 @@ typedef struct hf_held {
 HF_API hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_lease **lease, hf_held *held,
                             hf_error *error) HF_MUST_CHECK;
 
-/* Cancels a wait: the hf_acquire of this client that waits (wait_ms > 0) under this request_id, in whatever thread, comes back
- * soon. It then returns HF_HELD with the reason "CANCELLED" if nothing was granted; HF_OK if it was granted first, and the lease is
- * the caller's as ever; HF_UNKNOWN if no server could tell within a second. Doesn't block. HF_NOT_FOUND: none waits under this id,
- * not yet or not any more. Not for signal handlers. */
+/* Cancels a wait: the hf_acquire of this client that waits (wait_ms > 0) under this request_id (NULL: every one that waits), in
+ * whatever thread, comes back soon. It then returns HF_HELD with the reason "CANCELLED" if nothing was granted; HF_OK if it was
+ * granted first, and the lease is the caller's as ever; HF_UNKNOWN if no server could tell within a second. Doesn't block.
+ * HF_NOT_FOUND: none waits so, not yet or not any more. Not for signal handlers. */
 HF_API hf_result hf_acquire_cancel(hf_client *client, const char *request_id, hf_error *error);
 
 typedef struct hf_adopt_options {
