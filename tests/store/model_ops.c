@@ -18,7 +18,7 @@ void mo_renew(struct m_world *w)
     mi_choose_keys(w, &b, 1 + (unsigned)mi_random(w, 50), false);
     for (int i = 0; i < b.n; i++) {
         b.token[i] = mi_choose_token(w, &w->keys[b.key[i]]);
-        ttl[i] = 100 + (int64_t)mi_random(w, 3000);
+        ttl[i] = mi_chance(w, 8) ? 100000000 : 100 + (int64_t)mi_random(w, 3000);
     }
     mi_start_call(w, &sql, "renew_batch", &b);
     mi_put_ints(&sql, b.token, b.n, -1);
