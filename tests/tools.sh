@@ -72,8 +72,8 @@ fuzz_one() {
     local target=$1 seconds=$2 program=build/fuzz/bin/fuzz/$1 seeds=tests/fuzz/corpus/$1 own=build/fuzz/corpus/$1 found
     local from to runs
     mkdir -p "$own" "$seeds" build/fuzz/found
-    # -fork would go on after a crash; one process is enough for what CI has time for.
-    if ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
+    # The sanitizers look for llvm-symbolizer, by that name, in PATH.
+    if PATH=/usr/lib/llvm-14/bin:$PATH ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
         "$program" -max_total_time="$seconds" -max_len=4096 -timeout=10 -rss_limit_mb=2048 -print_final_stats=1 \
         -artifact_prefix="build/fuzz/found/$target-" "$own" "$seeds" </dev/null >"$log" 2>&1; then
         from=$(sed -n 's/^#[0-9]*[[:space:]]*INITED cov: \([0-9]*\) .*/\1/p' "$log")
