@@ -32,7 +32,7 @@ static int setup(void **state)
 {
     (void)state;
     dsn = t_database();
-    ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 3000);
+    ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 6000);
     server = t_server_start("--dsn", dsn, NULL);
     conn = t_connect(dsn);
     oracle_audit_writes(conn, "default");
