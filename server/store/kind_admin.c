@@ -105,18 +105,12 @@ void st_build_list_namespaces(struct st_params *params, const struct st_call *ca
 bool st_read_list_namespaces(const PGresult *res, struct st_item *item, struct st_call *call)
 {
     size_t n;
-    item->out.namespaces.rows = NULL;
-    if (!st_list_begin(res, item, item->in.namespaces.max, &item->out.namespaces.n, &item->out.namespaces.more))
-        return true;
-    n = item->out.namespaces.n;
-    struct st_namespace_row *rows = st_call_alloc(call, n * sizeof(*rows));
-    if (!rows) {
-        st_rows_no_memory(item);
-        return true;
-    }
+    struct st_namespace_row *rows =
+        st_list_rows(res, item, call, item->in.namespaces.max, sizeof(*rows), &n, &item->out.namespaces.more);
     for (int i = 0; i < (int)n; i++)
         read_namespace_row(res, i, &rows[i]);
     item->out.namespaces.rows = rows;
+    item->out.namespaces.n = n;
     return true;
 }
 
@@ -132,15 +126,7 @@ void st_build_audit(struct st_params *params, const struct st_call *call)
 bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *call)
 {
     size_t n;
-    item->out.audit.rows = NULL;
-    if (!st_list_begin(res, item, item->in.audit.max, &item->out.audit.n, &item->out.audit.more))
-        return true;
-    n = item->out.audit.n;
-    struct st_audit_row *rows = st_call_alloc(call, n * sizeof(*rows));
-    if (!rows) {
-        st_rows_no_memory(item);
-        return true;
-    }
+    struct st_audit_row *rows = st_list_rows(res, item, call, item->in.audit.max, sizeof(*rows), &n, &item->out.audit.more);
     for (int i = 0; i < (int)n; i++) {
         rows[i].id = st_get_int8(res, i, 1);
         rows[i].at_unix_ms = st_get_int8(res, i, 2);
@@ -152,6 +138,7 @@ bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *ca
         rows[i].detail = st_get_text(res, i, 8);
     }
     item->out.audit.rows = rows;
+    item->out.audit.n = n;
     return true;
 }
 

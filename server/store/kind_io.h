@@ -53,8 +53,10 @@ void *st_call_alloc(struct st_call *call, size_t size);
 void st_rows_no_memory(struct st_item *item);
 /* How many rows a page has if so many are asked for. */
 int32_t st_page(int64_t asked);
-/* How many of the rows are the caller's; SQL sends one more than asked for if there are more. False: no list. */
-bool st_list_begin(const PGresult *res, struct st_item *item, int64_t asked, size_t *n, bool *more);
+/* The item's outcome is set, and so is how many of a list's rows are the caller's (SQL sends one more than asked for if there are
+ * more): memory for so many, of `size` each, to be filled. NULL: there is none to fill. */
+void *st_list_rows(const PGresult *res, struct st_item *item, struct st_call *call, int64_t asked, size_t size, size_t *n,
+                   bool *more);
 /* A server that has got the turn by this is to be told; "" = none has. */
 void st_tell_next(struct st_call *call, const char *server, const char *ns, const char *resource);
 

@@ -149,50 +149,45 @@ void st_build_list_resources(struct st_params *params, const struct st_call *cal
     st_params_int4(params, st_page(item->in.list.max));
 }
 
-bool st_list_begin(const PGresult *res, struct st_item *item, int64_t asked, size_t *n, bool *more)
+void *st_list_rows(const PGresult *res, struct st_item *item, struct st_call *call, int64_t asked, size_t size, size_t *n,
+                   bool *more)
 {
-    size_t rows = (size_t)PQntuples(res), max = (size_t)st_page(asked);
+    size_t got = (size_t)PQntuples(res), max = (size_t)st_page(asked);
     item->outcome = ST_FOUND;
     *n = 0;
     *more = false;
-    if (rows == 1 && st_get_int2(res, 0, 0) == ST_NO_SUCH_NAMESPACE) {
+    if (got == 1 && st_get_int2(res, 0, 0) == ST_NO_SUCH_NAMESPACE)
         item->outcome = ST_NO_SUCH_NAMESPACE;
-        return false;
+    if (got == 0 || item->outcome != ST_FOUND)
+        return NULL;
+    void *rows = st_call_alloc(call, (got > max ? max : got) * size);
+    if (!rows) {
+        st_rows_no_memory(item);
+        return NULL;
     }
-    *n = rows > max ? max : rows;
-    *more = rows > max;
-    return rows > 0;
+    *n = got > max ? max : got;
+    *more = got > max;
+    return rows;
 }
 
 bool st_read_list_leases(const PGresult *res, struct st_item *item, struct st_call *call)
 {
     size_t n;
-    item->out.leases.rows = NULL;
-    if (!st_list_begin(res, item, item->in.list.max, &item->out.leases.n, &item->out.leases.more))
-        return true;
-    n = item->out.leases.n;
-    struct st_lease_row *rows = st_call_alloc(call, n * sizeof(*rows));
-    bool ok = rows != NULL;
+    struct st_lease_row *rows = st_list_rows(res, item, call, item->in.list.max, sizeof(*rows), &n, &item->out.leases.more);
+    bool ok = true;
     for (size_t i = 0; ok && i < n; i++)
         ok = read_lease_row(res, (int)i, 1, &rows[i], call);
     if (!ok)
         st_rows_no_memory(item);
     item->out.leases.rows = rows;
+    item->out.leases.n = n;
     return true;
 }
 
 bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st_call *call)
 {
     size_t n;
-    item->out.resources.rows = NULL;
-    if (!st_list_begin(res, item, item->in.list.max, &item->out.resources.n, &item->out.resources.more))
-        return true;
-    n = item->out.resources.n;
-    struct st_resource_row *rows = st_call_alloc(call, n * sizeof(*rows));
-    if (!rows) {
-        st_rows_no_memory(item);
-        return true;
-    }
+    struct st_resource_row *rows = st_list_rows(res, item, call, item->in.list.max, sizeof(*rows), &n, &item->out.resources.more);
     for (int i = 0; i < (int)n; i++) {
         rows[i].resource = st_get_text(res, i, 1);
         rows[i].fence = st_get_int8(res, i, 2);
@@ -202,5 +197,6 @@ bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st
         rows[i].leased = st_get_bool(res, i, 6);
     }
     item->out.resources.rows = rows;
+    item->out.resources.n = n;
     return true;
 }

@@ -11,34 +11,48 @@
 #define BIT(outcome) (UINT64_C(1) << (outcome))
 #define POLICY       BIT(63) /* ST_QUOTA … ST_CONTRADICTION, which lie beyond the bits */
 
-/* As st_read_namespace and st_build_namespace know them. */
-#define NAMESPACE_COLUMNS                                                                                                          \
-    "outcome, name, lock_delay_ms, min_ttl_ms, max_ttl_ms, audit_writes, max_leases, max_waiters, max_value_bytes, "               \
-    "audit_keep_days, fence_floor, retired"
-#define NAMESPACE_RESULT "2t888?88888?"
-#define POLICIES         "$1::text, $2::int8, $3::int8, $4::int8, $5::bool, $6::int8, $7::int8, $8::int8, $9::int8, $10::text"
+/* As st_read_acquire and st_read_acquire_all know them. */
+#define SELECT_ACQUIRED  "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters FROM holdfast."
+#define ACQUIRED         "4288tt8t8"
+#define ACQUIRE_OUTCOMES (BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY) | POLICY)
+
+/* As st_read_turn knows them. */
+#define SELECT_FREED   "SELECT i, outcome, next_server FROM holdfast."
+#define FREED          "42t"
+#define FREED_OUTCOMES (BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY))
+
+/* As st_read_namespace knows them; and as st_build_namespace gives the policies to set. */
+#define SELECT_NAMESPACE                                                                                                           \
+    "SELECT outcome, name, lock_delay_ms, min_ttl_ms, max_ttl_ms, audit_writes, max_leases, max_waiters, max_value_bytes, "        \
+    "audit_keep_days, fence_floor, retired FROM holdfast."
+#define NAMESPACE "2t888?88888?"
+#define POLICIES  "($1::text, $2::int8, $3::int8, $4::int8, $5::bool, $6::int8, $7::int8, $8::int8, $9::int8, $10::text)"
+#define SETS_NAMESPACE(function)                                                                                                   \
+    {                                                                                                                              \
+        .name = function, .sql = SELECT_NAMESPACE function POLICIES, .result = NAMESPACE, .shape = ST_ONE_ROW, .writes = true,     \
+        .per_flush = 1, .outcomes = BIT(ST_FOUND) | POLICY, .build = st_build_namespace, .read = st_read_namespace                 \
+    }
 
 const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ACQUIRE] = {.name = "acquire",
-                    .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters "
-                           "FROM holdfast.acquire_batch($1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], "
-                           "$7::text[], $8::text, $9::bool[], $10::int8[], $11::int8[], $12::int8[], $13::int8[])",
-                    .result = "4288tt8t8",
+                    .sql = SELECT_ACQUIRED "acquire_batch($1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], "
+                                           "$7::text[], $8::text, $9::bool[], $10::int8[], $11::int8[], $12::int8[], $13::int8[])",
+                    .result = ACQUIRED,
                     .shape = ST_PER_ITEM,
                     .writes = true,
                     .per_flush = 1,
-                    .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY) | POLICY,
+                    .outcomes = ACQUIRE_OUTCOMES,
                     .build = st_build_acquire,
                     .read = st_read_acquire},
     [ST_ACQUIRE_ALL] = {.name = "acquire_all",
-                        .sql = "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters "
-                               "FROM holdfast.acquire_all($1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text, "
-                               "$8::text, $9::bool[])",
-                        .result = "4288tt8t8",
+                        .sql =
+                            SELECT_ACQUIRED "acquire_all($1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text, "
+                                            "$8::text, $9::bool[])",
+                        .result = ACQUIRED,
                         .shape = ST_MANY_ROWS,
                         .writes = true,
                         .per_flush = 8,
-                        .outcomes = BIT(ST_GRANTED) | BIT(ST_REPEATED) | BIT(ST_HELD) | BIT(ST_ENDED) | BIT(ST_BUSY) | POLICY,
+                        .outcomes = ACQUIRE_OUTCOMES,
                         .build = st_build_acquire_all,
                         .read_all = st_read_acquire_all},
     [ST_RENEW] = {.name = "renew",
@@ -54,13 +68,12 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .build = st_build_renew,
                   .read = st_read_renew},
     [ST_RELEASE] = {.name = "release",
-                    .sql = "SELECT i, outcome, next_server FROM holdfast.release_batch($1::text[], $2::text[], $3::int8[], "
-                           "$4::bool[])",
-                    .result = "42t",
+                    .sql = SELECT_FREED "release_batch($1::text[], $2::text[], $3::int8[], $4::bool[])",
+                    .result = FREED,
                     .shape = ST_PER_ITEM,
                     .writes = true,
                     .per_flush = 1,
-                    .outcomes = BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY),
+                    .outcomes = FREED_OUTCOMES,
                     .build = st_build_release,
                     .read = st_read_turn},
     [ST_WRITE] = {.name = "write",
@@ -148,35 +161,19 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                            .build = st_build_advance,
                            .read = st_read_advance},
     [ST_LEAVE] = {.name = "leave",
-                  .sql = "SELECT i, outcome, next_server FROM holdfast.leave_batch($1::text[], $2::text[], $3::text)",
-                  .result = "42t",
+                  .sql = SELECT_FREED "leave_batch($1::text[], $2::text[], $3::text)",
+                  .result = FREED,
                   .shape = ST_PER_ITEM,
                   .writes = true,
                   .per_flush = 1,
-                  .outcomes = BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY),
+                  .outcomes = FREED_OUTCOMES,
                   .build = st_build_leave,
                   .read = st_read_turn},
-    [ST_CREATE_NAMESPACE] = {.name = "create_namespace",
-                             .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.create_namespace(" POLICIES ")",
-                             .result = NAMESPACE_RESULT,
-                             .shape = ST_ONE_ROW,
-                             .writes = true,
-                             .per_flush = 1,
-                             .outcomes = BIT(ST_FOUND) | POLICY,
-                             .build = st_build_namespace,
-                             .read = st_read_namespace},
-    [ST_SET_NAMESPACE] = {.name = "set_namespace",
-                          .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.set_namespace(" POLICIES ")",
-                          .result = NAMESPACE_RESULT,
-                          .shape = ST_ONE_ROW,
-                          .writes = true,
-                          .per_flush = 1,
-                          .outcomes = BIT(ST_FOUND) | POLICY,
-                          .build = st_build_namespace,
-                          .read = st_read_namespace},
+    [ST_CREATE_NAMESPACE] = SETS_NAMESPACE("create_namespace"),
+    [ST_SET_NAMESPACE] = SETS_NAMESPACE("set_namespace"),
     [ST_LIST_NAMESPACES] = {.name = "list_namespaces",
-                            .sql = "SELECT " NAMESPACE_COLUMNS " FROM holdfast.list_namespaces($1::text, $2::int4)",
-                            .result = NAMESPACE_RESULT,
+                            .sql = SELECT_NAMESPACE "list_namespaces($1::text, $2::int4)",
+                            .result = NAMESPACE,
                             .shape = ST_MANY_ROWS,
                             .per_flush = 1,
                             .outcomes = BIT(ST_FOUND),
