@@ -109,7 +109,7 @@ static bool is_postgres(const char *pid)
 }
 
 /* The parent of a process, or 0. */
-static pid_t parent_of(const char *pid)
+pid_t t_parent_of(const char *pid)
 {
     char path[64], stat[512];
     snprintf(path, sizeof(path), "/proc/%.16s/stat", pid);
@@ -152,7 +152,7 @@ static int signal_marked(int from, bool hard)
     }
     rewinddir(proc);
     for (struct dirent *entry; n_postmasters > 0 && (entry = readdir(proc));) {
-        pid_t parent = atoi(entry->d_name) > 0 ? parent_of(entry->d_name) : 0;
+        pid_t parent = atoi(entry->d_name) > 0 ? t_parent_of(entry->d_name) : 0;
         for (int i = 0; i < n_postmasters; i++)
             if (parent == postmasters[i])
                 end_one(entry->d_name, hard);

@@ -48,7 +48,12 @@ static const char *bindir(void)
     return dir;
 }
 
-static void run_as_postgres(const char *const *argv, const struct t_spawn_opts *opts)
+const char *t_pg_program(const char *name)
+{
+    return t_printf("%s/%s", bindir(), name);
+}
+
+void t_run_as_postgres(const char *const *argv, const struct t_spawn_opts *opts)
 {
     struct t_proc *proc = t_spawn_as(argv, opts, true);
     if (t_proc_wait(proc, 120000) != 0)
@@ -72,7 +77,7 @@ static const char *template_dir(void)
     struct stat st;
     if (dir[0])
         return dir;
-    const char *postgres = t_printf("%s/postgres", bindir());
+    const char *postgres = t_pg_program("postgres");
     const char *ask[] = {postgres, "--version", NULL};
     const char *version = t_run(ask, NULL, 10000).out + strlen("postgres (PostgreSQL) ");
     snprintf(dir, sizeof(dir), "/tmp/holdfast-initdb-%u-%.*s", (unsigned)pg_uid(), (int)strspn(version, "0123456789."), version);
@@ -82,26 +87,16 @@ static const char *template_dir(void)
         return dir;
     }
     const char *work = t_printf("%s.%d", dir, (int)getpid());
-    const char *init[] = {t_printf("%s/initdb", bindir()),
-                          "-D",
-                          work,
-                          "-U",
-                          "postgres",
-                          "-A",
-                          "trust",
-                          "-E",
-                          "UTF8",
-                          "--locale=C.UTF-8",
-                          "--no-sync",
-                          "--no-instructions",
-                          NULL};
-    run_as_postgres(init, NULL);
+    const char *init[] = {
+        t_pg_program("initdb"), "-D", work, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "--no-sync",
+        "--no-instructions",    NULL};
+    t_run_as_postgres(init, NULL);
     const char *single[] = {postgres, "--single", "-F", "-D", work, "postgres", NULL};
     struct t_spawn_opts create = {.input = "CREATE DATABASE holdfast TEMPLATE template0 ENCODING 'UTF8';\n"};
-    run_as_postgres(single, &create);
+    t_run_as_postgres(single, &create);
     if (rename(work, dir) != 0) { /* another was faster */
         const char *rm[] = {"rm", "-rf", "--", work, NULL};
-        run_as_postgres(rm, NULL);
+        t_run_as_postgres(rm, NULL);
     }
     return dir;
 }
@@ -122,21 +117,22 @@ static void pg_run(struct t_pg *pg)
     }
 }
 
-struct t_pg *t_pg_start(const char *const *settings)
+struct t_pg *t_pg_make(void)
 {
     struct t_pg *pg = t_alloc(sizeof(*pg));
     snprintf(pg->dir, sizeof(pg->dir), "%s", t_tmpdir());
     if (geteuid() == 0 && chown(pg->dir, pg_uid(), (gid_t)-1) != 0)
         fail_msg("chown: %s", strerror(errno));
-    const char *data = t_printf("%s/data", pg->dir);
-    const char *copy[] = {"cp", "-a", "--reflink=auto", "--", template_dir(), data, NULL};
-    run_as_postgres(copy, NULL);
     snprintf(pg->dsn, sizeof(pg->dsn), "host=%s port=5432 user=postgres dbname=holdfast", pg->dir);
+    return pg;
+}
 
+void t_pg_run(struct t_pg *pg, const char *const *settings)
+{
     size_t n = 0;
-    pg->args[n++] = t_printf("%s/postgres", bindir());
+    pg->args[n++] = t_pg_program("postgres");
     pg->args[n++] = "-D";
-    pg->args[n++] = data;
+    pg->args[n++] = t_printf("%s/data", pg->dir);
     pg->args[n++] = "-k";
     pg->args[n++] = pg->dir;
     static const char *const own[] = {"listen_addresses=", "max_connections=200",  "shared_buffers=64MB",
@@ -150,6 +146,14 @@ struct t_pg *t_pg_start(const char *const *settings)
         pg->args[n++] = t_strdup(settings[i]);
     }
     pg_run(pg);
+}
+
+struct t_pg *t_pg_start(const char *const *settings)
+{
+    struct t_pg *pg = t_pg_make();
+    const char *copy[] = {"cp", "-a", "--reflink=auto", "--", template_dir(), t_printf("%s/data", pg->dir), NULL};
+    t_run_as_postgres(copy, NULL);
+    t_pg_run(pg, settings);
     return pg;
 }
 
@@ -190,7 +194,7 @@ void t_pg_free(struct t_pg *pg)
         return;
     t_pg_stop(pg, T_PG_IMMEDIATE);
     const char *rm[] = {"rm", "-rf", "--", t_printf("%s/data", pg->dir), NULL};
-    run_as_postgres(rm, NULL);
+    t_run_as_postgres(rm, NULL);
 }
 
 /* ------------------------------------------------------------------------------------------------ databases */
