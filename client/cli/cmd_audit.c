@@ -9,32 +9,14 @@
 #include "client/cli/items.h"
 #include "holdfast/v1/admin.pb-c.h"
 
-enum { PAGE = 1000 };
-
-static void *page(const struct cli *cli, void *request_, const char *page_token)
+static void row(struct cli_table *table, const void *item)
 {
-    const int64_t limit = cli_number(cli, CLI_LIMIT, 0);
-    Holdfast__V1__AuditRequest *request = request_;
+    const Holdfast__V1__AuditEntry *entry = item;
 
-    holdfast__v1__audit_request__init(request);
-    request->namespace_ = (char *)cli->name_space;
-    request->resource = (char *)(cli_given(cli, CLI_RESOURCE) ? cli_text(cli, CLI_RESOURCE) : "");
-    request->page_size = limit > 0 && limit < PAGE ? limit : PAGE;
-    request->page_token = (char *)page_token;
-    return request;
-}
-
-static const char *items(const void *response_, void ***out, size_t *n)
-{
-    const Holdfast__V1__AuditResponse *response = response_;
-
-    *out = (void **)response->entries;
-    *n = response->n_entries;
-    return response->next_page_token;
-}
-
-static void row(struct cli_table *table, const Holdfast__V1__AuditEntry *entry)
-{
+    if (!entry) {
+        cli_row(table, "TIME", "KIND", "RESOURCE", "TOKEN", "PRIOR", "ACTOR", "DETAIL");
+        return;
+    }
     const time_t seconds = (time_t)(entry->at_unix_ms / 1000);
     char when[32] = "", at[48];
     struct tm tm;
@@ -48,29 +30,19 @@ static void row(struct cli_table *table, const Holdfast__V1__AuditEntry *entry)
 
 int cli_audit(struct cli *cli)
 {
-    Holdfast__V1__AuditRequest request;
-    Holdfast__V1__AuditResponse all = HOLDFAST__V1__AUDIT_RESPONSE__INIT;
-    struct pages pages = {.method = HFI_AUDIT,
-                          .response_type = &holdfast__v1__audit_response__descriptor,
-                          .request = &request,
-                          .fill = page,
-                          .items_of = items};
-    struct cli_table table = {.columns = 7};
+    Holdfast__V1__AuditRequest request = HOLDFAST__V1__AUDIT_REQUEST__INIT;
+    const int64_t limit = cli_number(cli, CLI_LIMIT, 0);
+    const struct cli_list list = {.method = HFI_AUDIT,
+                                  .request = &request,
+                                  .response_type = &holdfast__v1__audit_response__descriptor,
+                                  .limit = (size_t)limit,
+                                  .columns = 7,
+                                  .row = row};
 
-    if (cli_given(cli, CLI_LIMIT) && cli_number(cli, CLI_LIMIT, 0) < 1)
+    if (cli_given(cli, CLI_LIMIT) && limit < 1)
         return cli_usage_error(cli, "--limit %s: it must be at least 1", cli_text(cli, CLI_LIMIT));
-    pages.limit = (size_t)cli_number(cli, CLI_LIMIT, 0);
-    int result = pages_fetch(cli, &pages);
-    if (!result && cli->json) {
-        all.n_entries = pages.n;
-        all.entries = (Holdfast__V1__AuditEntry **)pages.items;
-        cli_print_json(&all);
-    } else if (!result) {
-        cli_row(&table, "TIME", "KIND", "RESOURCE", "TOKEN", "PRIOR", "ACTOR", "DETAIL");
-        for (size_t i = 0; i < pages.n; i++)
-            row(&table, pages.items[i]);
-        cli_table_print(&table);
-    }
-    pages_release(&pages);
-    return result;
+    request.namespace_ = (char *)cli->name_space;
+    request.resource = (char *)(cli_given(cli, CLI_RESOURCE) ? cli_text(cli, CLI_RESOURCE) : "");
+    request.page_size = limit > 0 && limit < CLI_PAGE ? limit : CLI_PAGE;
+    return cli_list(cli, &list);
 }

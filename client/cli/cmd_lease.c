@@ -110,54 +110,30 @@ static const char *state_name(int state)
     return value ? value->name : "UNSPECIFIED";
 }
 
-static void *lease_page(const struct cli *cli, void *request_, const char *page_token)
+static void lease_row(struct cli_table *table, const void *item)
 {
-    Holdfast__V1__ListLeasesRequest *request = request_;
+    const Holdfast__V1__Lease *lease = item;
 
-    holdfast__v1__list_leases_request__init(request);
-    request->namespace_ = (char *)cli->name_space;
-    request->prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
-    request->holder = (char *)(cli_given(cli, CLI_HOLDER) ? cli_text(cli, CLI_HOLDER) : "");
-    request->page_size = 1000;
-    request->page_token = (char *)page_token;
-    return request;
-}
-
-static const char *lease_items(const void *response_, void ***items, size_t *n)
-{
-    const Holdfast__V1__ListLeasesResponse *response = response_;
-
-    *items = (void **)response->leases;
-    *n = response->n_leases;
-    return response->next_page_token;
+    if (!lease)
+        cli_row(table, "RESOURCE", "TOKEN", "LEFT", "TASK", "HOLDER");
+    else
+        cli_row(table, lease->resource, cli_int(lease->token), cli_ms(lease->remaining_ms), lease->task, lease->holder);
 }
 
 int cli_leases(struct cli *cli)
 {
-    Holdfast__V1__ListLeasesRequest request;
-    Holdfast__V1__ListLeasesResponse all = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
-    struct pages pages = {.method = HFI_LIST_LEASES,
-                          .response_type = &holdfast__v1__list_leases_response__descriptor,
-                          .request = &request,
-                          .fill = lease_page,
-                          .items_of = lease_items};
-    struct cli_table table = {.columns = 5};
+    Holdfast__V1__ListLeasesRequest request = HOLDFAST__V1__LIST_LEASES_REQUEST__INIT;
+    const struct cli_list list = {.method = HFI_LIST_LEASES,
+                                  .request = &request,
+                                  .response_type = &holdfast__v1__list_leases_response__descriptor,
+                                  .columns = 5,
+                                  .row = lease_row};
 
-    int result = pages_fetch(cli, &pages);
-    if (!result && cli->json) {
-        all.n_leases = pages.n;
-        all.leases = (Holdfast__V1__Lease **)pages.items;
-        cli_print_json(&all);
-    } else if (!result) {
-        cli_row(&table, "RESOURCE", "TOKEN", "LEFT", "TASK", "HOLDER");
-        for (size_t i = 0; i < pages.n; i++) {
-            const Holdfast__V1__Lease *lease = pages.items[i];
-            cli_row(&table, lease->resource, cli_int(lease->token), cli_ms(lease->remaining_ms), lease->task, lease->holder);
-        }
-        cli_table_print(&table);
-    }
-    pages_release(&pages);
-    return result;
+    request.namespace_ = (char *)cli->name_space;
+    request.prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
+    request.holder = (char *)(cli_given(cli, CLI_HOLDER) ? cli_text(cli, CLI_HOLDER) : "");
+    request.page_size = CLI_PAGE;
+    return cli_list(cli, &list);
 }
 
 static void print_lease(const Holdfast__V1__Lease *lease)

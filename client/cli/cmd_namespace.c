@@ -50,23 +50,24 @@ static void fill_policy(const struct cli *cli, Holdfast__V1__NamespacePolicy *po
     }
 }
 
-static void head(struct cli_table *table)
-{
-    table->columns = 11;
-    cli_row(table, "NAMESPACE", "LOCK DELAY", "MIN TTL", "MAX TTL", "AUDIT WRITES", "MAX LEASES", "MAX WAITERS", "MAX BYTES",
-            "KEEP DAYS", "FLOOR", "STATE");
-}
-
 static const char *limit(int64_t number)
 {
     return number ? cli_int(number) : "-";
 }
 
-static void row(struct cli_table *table, const Holdfast__V1__Namespace *namespace_)
+enum { COLUMNS = 11 };
+
+static void row(struct cli_table *table, const void *item)
 {
     static const Holdfast__V1__NamespacePolicy none = HOLDFAST__V1__NAMESPACE_POLICY__INIT;
-    const Holdfast__V1__NamespacePolicy *p = namespace_->policy ? namespace_->policy : &none;
+    const Holdfast__V1__Namespace *namespace_ = item;
 
+    if (!namespace_) {
+        cli_row(table, "NAMESPACE", "LOCK DELAY", "MIN TTL", "MAX TTL", "AUDIT WRITES", "MAX LEASES", "MAX WAITERS", "MAX BYTES",
+                "KEEP DAYS", "FLOOR", "STATE");
+        return;
+    }
+    const Holdfast__V1__NamespacePolicy *p = namespace_->policy ? namespace_->policy : &none;
     cli_row(table, namespace_->name, cli_ms(p->lock_delay_ms), cli_ms(p->min_ttl_ms), cli_ms(p->max_ttl_ms),
             p->audit_writes ? "on" : "off", limit(p->max_leases), limit(p->max_waiters), limit(p->max_value_bytes),
             cli_int(p->audit_keep_days), cli_int(namespace_->fence_floor), namespace_->retired ? "retired" : "serving");
@@ -74,7 +75,7 @@ static void row(struct cli_table *table, const Holdfast__V1__Namespace *namespac
 
 static int print_one(const struct cli *cli, const ProtobufCMessage *response, const Holdfast__V1__Namespace *namespace_)
 {
-    struct cli_table table = {0};
+    struct cli_table table = {.columns = COLUMNS};
 
     if (cli->json) {
         cli_print_json(response);
@@ -82,7 +83,7 @@ static int print_one(const struct cli *cli, const ProtobufCMessage *response, co
     }
     if (!namespace_)
         return cli_bad_answer(cli);
-    head(&table);
+    row(&table, NULL);
     row(&table, namespace_);
     cli_table_print(&table);
     return CLI_OK;
@@ -135,50 +136,17 @@ static int set(struct cli *cli)
     return result;
 }
 
-static void *page(const struct cli *cli, void *request_, const char *page_token)
-{
-    Holdfast__V1__ListNamespacesRequest *request = request_;
-
-    (void)cli;
-    holdfast__v1__list_namespaces_request__init(request);
-    request->page_size = 1000;
-    request->page_token = (char *)page_token;
-    return request;
-}
-
-static const char *items(const void *response_, void ***out, size_t *n)
-{
-    const Holdfast__V1__ListNamespacesResponse *response = response_;
-
-    *out = (void **)response->namespaces;
-    *n = response->n_namespaces;
-    return response->next_page_token;
-}
-
 static int list(struct cli *cli)
 {
-    Holdfast__V1__ListNamespacesRequest request;
-    Holdfast__V1__ListNamespacesResponse all = HOLDFAST__V1__LIST_NAMESPACES_RESPONSE__INIT;
-    struct pages pages = {.method = HFI_LIST_NAMESPACES,
-                          .response_type = &holdfast__v1__list_namespaces_response__descriptor,
-                          .request = &request,
-                          .fill = page,
-                          .items_of = items};
-    struct cli_table table = {0};
+    Holdfast__V1__ListNamespacesRequest request = HOLDFAST__V1__LIST_NAMESPACES_REQUEST__INIT;
+    const struct cli_list namespaces = {.method = HFI_LIST_NAMESPACES,
+                                        .request = &request,
+                                        .response_type = &holdfast__v1__list_namespaces_response__descriptor,
+                                        .columns = COLUMNS,
+                                        .row = row};
 
-    int result = pages_fetch(cli, &pages);
-    if (!result && cli->json) {
-        all.n_namespaces = pages.n;
-        all.namespaces = (Holdfast__V1__Namespace **)pages.items;
-        cli_print_json(&all);
-    } else if (!result) {
-        head(&table);
-        for (size_t i = 0; i < pages.n; i++)
-            row(&table, pages.items[i]);
-        cli_table_print(&table);
-    }
-    pages_release(&pages);
-    return result;
+    request.page_size = CLI_PAGE;
+    return cli_list(cli, &namespaces);
 }
 
 int cli_namespace(struct cli *cli)

@@ -220,52 +220,28 @@ int cli_read(struct cli *cli)
     return result;
 }
 
-static void *resource_page(const struct cli *cli, void *request_, const char *page_token)
+static void resource_row(struct cli_table *table, const void *item)
 {
-    Holdfast__V1__ListResourcesRequest *request = request_;
+    const Holdfast__V1__Resource *resource = item;
 
-    holdfast__v1__list_resources_request__init(request);
-    request->namespace_ = (char *)cli->name_space;
-    request->prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
-    request->page_size = 1000;
-    request->page_token = (char *)page_token;
-    return request;
-}
-
-static const char *resource_items(const void *response_, void ***items, size_t *n)
-{
-    const Holdfast__V1__ListResourcesResponse *response = response_;
-
-    *items = (void **)response->resources;
-    *n = response->n_resources;
-    return response->next_page_token;
+    if (!resource)
+        cli_row(table, "RESOURCE", "FENCE", "LEASED", "VERSION", "BYTES");
+    else
+        cli_row(table, resource->resource, cli_int(resource->fence), resource->leased ? "yes" : "no", cli_int(resource->version),
+                resource->exists ? cli_int(resource->value_bytes) : "-");
 }
 
 int cli_resources(struct cli *cli)
 {
-    Holdfast__V1__ListResourcesRequest request;
-    Holdfast__V1__ListResourcesResponse all = HOLDFAST__V1__LIST_RESOURCES_RESPONSE__INIT;
-    struct pages pages = {.method = HFI_LIST_RESOURCES,
-                          .response_type = &holdfast__v1__list_resources_response__descriptor,
-                          .request = &request,
-                          .fill = resource_page,
-                          .items_of = resource_items};
-    struct cli_table table = {.columns = 5};
+    Holdfast__V1__ListResourcesRequest request = HOLDFAST__V1__LIST_RESOURCES_REQUEST__INIT;
+    const struct cli_list list = {.method = HFI_LIST_RESOURCES,
+                                  .request = &request,
+                                  .response_type = &holdfast__v1__list_resources_response__descriptor,
+                                  .columns = 5,
+                                  .row = resource_row};
 
-    int result = pages_fetch(cli, &pages);
-    if (!result && cli->json) {
-        all.n_resources = pages.n;
-        all.resources = (Holdfast__V1__Resource **)pages.items;
-        cli_print_json(&all);
-    } else if (!result) {
-        cli_row(&table, "RESOURCE", "FENCE", "LEASED", "VERSION", "BYTES");
-        for (size_t i = 0; i < pages.n; i++) {
-            const Holdfast__V1__Resource *resource = pages.items[i];
-            cli_row(&table, resource->resource, cli_int(resource->fence), resource->leased ? "yes" : "no",
-                    cli_int(resource->version), resource->exists ? cli_int(resource->value_bytes) : "-");
-        }
-        cli_table_print(&table);
-    }
-    pages_release(&pages);
-    return result;
+    request.namespace_ = (char *)cli->name_space;
+    request.prefix = (char *)(cli_given(cli, CLI_PREFIX) ? cli_text(cli, CLI_PREFIX) : "");
+    request.page_size = CLI_PAGE;
+    return cli_list(cli, &list);
 }

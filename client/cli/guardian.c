@@ -4,6 +4,7 @@
 #include "client/cli/guardian.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -111,4 +112,16 @@ void guardian_end(struct guardian *guardian)
     while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     cgroup_remove(&guardian->cgroup);
+}
+
+void guardian_drop_stdio(void)
+{
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+    if (null < 0)
+        return;
+    dup2(null, STDIN_FILENO);
+    dup2(null, STDOUT_FILENO);
+    if (null > STDERR_FILENO)
+        close(null);
 }

@@ -57,4 +57,7 @@ void guardian_replace(struct guardian *guardian);
 /* It ends, if it has not started anything; its process is reaped. */
 void guardian_end(struct guardian *guardian);
 
+/* For both sides: stdin and stdout, which are the command's, are let go of, so that who reads from it sees it end. */
+void guardian_drop_stdio(void);
+
 #endif

@@ -17,10 +17,10 @@
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "client/cli/descendants.h"
+#include "client/lib/call.h" /* hfi_boot_ms */
 
 /* How long to go on with processes that may not be killed. */
 enum { REFUSED_MAX_MS = 5000 };
@@ -35,14 +35,6 @@ struct keeper {
     int exec_fd;              /* the command's errno if exec failed; its end if not; -1 after */
     int64_t refused_since_ms; /* only what may not be killed is left; 0 = not so */
 };
-
-static int64_t boot_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_BOOTTIME, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* In the child: becomes the command, or tells why not. */
 static void become_command(struct keeper *keeper, int error_fd, pid_t parent)
@@ -61,19 +53,6 @@ static void become_command(struct keeper *keeper, int error_fd, pid_t parent)
     _exit(error == ENOENT ? 127 : 126);
 }
 
-/* Lets go of what the command reads and writes, so that who reads from it sees it end. */
-static void drop_stdio(void)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (null < 0)
-        return;
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    if (null > STDERR_FILENO)
-        close(null);
-}
-
 static void start(struct keeper *keeper, const struct guardian_message *message)
 {
     int fds[2];
@@ -82,11 +61,11 @@ static void start(struct keeper *keeper, const struct guardian_message *message)
     snprintf(token, sizeof(token), "%" PRId64, message->token);
     setenv("HOLDFAST_TOKEN", token, 1);
     guard_started(&keeper->plan, message->deadline_ms, message->ttl_ms);
-    if (boot_ms() >= message->deadline_ms - keeper->plan.grace_ms)
+    if (hfi_boot_ms() >= message->deadline_ms - keeper->plan.grace_ms)
         return; /* too late to begin; the plan says how it goes on */
     if (pipe2(fds, O_CLOEXEC)) {
         keeper->report.start_error = errno;
-        guard_command_ended(&keeper->plan, boot_ms());
+        guard_command_ended(&keeper->plan, hfi_boot_ms());
         return;
     }
     pid_t self = getpid(), pid = fork();
@@ -96,12 +75,12 @@ static void start(struct keeper *keeper, const struct guardian_message *message)
     if (pid < 0) {
         keeper->report.start_error = errno;
         close(fds[0]);
-        guard_command_ended(&keeper->plan, boot_ms());
+        guard_command_ended(&keeper->plan, hfi_boot_ms());
         return;
     }
     keeper->command = pid;
     keeper->exec_fd = fds[0];
-    drop_stdio();
+    guardian_drop_stdio();
 }
 
 static void hear_exec(struct keeper *keeper)
@@ -123,7 +102,7 @@ static void hear_run(struct keeper *keeper)
         return;
     if (n != sizeof(message)) {
         keeper->run_gone = true;
-        guard_run_gone(&keeper->plan, boot_ms());
+        guard_run_gone(&keeper->plan, hfi_boot_ms());
         return;
     }
     switch (message.kind) {
@@ -161,7 +140,7 @@ static void reap(struct keeper *keeper)
         keeper->report.status = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
         if (keeper->exec_fd >= 0)
             hear_exec(keeper);
-        guard_command_ended(&keeper->plan, boot_ms());
+        guard_command_ended(&keeper->plan, hfi_boot_ms());
     }
     if (pid < 0 && errno == ECHILD)
         guard_none_left(&keeper->plan);
@@ -177,8 +156,8 @@ static void kill_all(struct keeper *keeper)
         return;
     }
     if (!keeper->refused_since_ms)
-        keeper->refused_since_ms = boot_ms();
-    if (boot_ms() - keeper->refused_since_ms < REFUSED_MAX_MS)
+        keeper->refused_since_ms = hfi_boot_ms();
+    if (hfi_boot_ms() - keeper->refused_since_ms < REFUSED_MAX_MS)
         return;
     keeper->report.left = left.refused_pid;
     guard_none_left(&keeper->plan);
@@ -186,7 +165,7 @@ static void kill_all(struct keeper *keeper)
 
 static void wait_for_something(struct keeper *keeper)
 {
-    int64_t next = guard_next(&keeper->plan, boot_ms());
+    int64_t next = guard_next(&keeper->plan, hfi_boot_ms());
     struct itimerspec when = {0};
     struct signalfd_siginfo info;
     struct pollfd fds[] = {{.fd = keeper->chld_fd, .events = POLLIN},
@@ -245,7 +224,7 @@ int guardian_main(const struct guardian_job *job)
         return 125;
     for (;;) {
         reap(&keeper);
-        switch (guard_due(&keeper.plan, boot_ms())) {
+        switch (guard_due(&keeper.plan, hfi_boot_ms())) {
         case GUARD_TERM:
             descendants_signal(SIGTERM);
             descendants_signal(SIGCONT); /* what is stopped would not hear it */

@@ -22,22 +22,18 @@ int cli_bad_answer(const struct cli *cli);
 /* Prints the table for people; with --json nothing. Releases it. */
 void cli_table_show(const struct cli *cli, struct cli_table *table);
 
-/* All pages of a list. In: the first six. Out: the items, which live until pages_release. */
-struct pages {
-    const char *method;
-    const ProtobufCMessageDescriptor *response_type;
-    void *request;
-    void *(*fill)(const struct cli *cli, void *request, const char *page_token);
-    const char *(*items_of)(const void *response, void ***items, size_t *n); /* returns the next page's token */
-    size_t limit;                                                            /* 0 = all */
+enum { CLI_PAGE = 1000 }; /* the largest page a server gives */
 
-    void **items;
-    size_t n;
-    struct hfi_call *calls;
-    size_t n_calls;
+/* A list: a method whose request has a page_token, and whose response has items in its first field, and a next_page_token. */
+struct cli_list {
+    const char *method;
+    void *request; /* a message; its page_token is filled in */
+    const ProtobufCMessageDescriptor *response_type;
+    size_t limit; /* at most so many; 0 = all */
+    size_t columns;
+    void (*row)(struct cli_table *table, const void *item); /* NULL: the head */
 };
-/* CLI_OK, or the exit status: the error was printed. Release the pages in any case. */
-int pages_fetch(struct cli *cli, struct pages *pages) __attribute__((warn_unused_result));
-void pages_release(struct pages *pages);
+/* Fetches all its pages and prints them as one. The exit status. */
+int cli_list(struct cli *cli, const struct cli_list *list);
 
 #endif

@@ -8,7 +8,6 @@
 #include "client/cli/cli.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -173,19 +172,6 @@ static int get_lease(struct run *run, struct getting *getting)
 
 /* ---- while the command runs ---- */
 
-/* Lets go of what the command reads and writes, so that who reads from it sees it end. */
-static void drop_stdio(void)
-{
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-    if (null < 0)
-        return;
-    dup2(null, STDIN_FILENO);
-    dup2(null, STDOUT_FILENO);
-    if (null > STDERR_FILENO)
-        close(null);
-}
-
 static int tick_ms(const struct run *run)
 {
     int64_t ms = run->ttl_ms / 20;
@@ -290,7 +276,7 @@ static int with_lease(struct run *run, char *const *argv)
     struct guardian_report report = {0};
 
     guardian_start(&run->guardian, hf_lease_token(run->lease), hf_lease_deadline_ms(run->lease), run->ttl_ms);
-    drop_stdio();
+    guardian_drop_stdio();
     if (attend(run, &report))
         return finish(run, &report, argv[0]);
     return_signals(run);
