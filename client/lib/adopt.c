@@ -42,12 +42,7 @@ hf_result hfi_renew_by_call(struct hf_lease *lease, int64_t timeout_ms, bool fre
     const Holdfast__V1__RenewResponse *response;
     hf_result result;
 
-    for (size_t i = 0; i < lease->n_items; i++) {
-        holdfast__v1__lease_item__init(&items[i]);
-        items[i].resource = lease->items[i].resource;
-        items[i].token = lease->items[i].token;
-        pointers[i] = &items[i];
-    }
+    hfi_lease_items(lease, items, pointers);
     request.namespace_ = client->name_space;
     request.ttl_ms = lease->rule.ttl_ms;
     request.n_items = lease->n_items;

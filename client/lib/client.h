@@ -103,9 +103,11 @@ hf_result hfi_error_lost(hf_error *error, const char *reason, const char *resour
 /* What a call came to: fills in `error` from it. */
 hf_result hfi_error_from_call(hf_error *error, hf_result result, const struct hfi_call *call);
 
-/* lease.c: all with the lock held, but for the first two */
+/* lease.c: all with the lock held, but for the first three */
 struct hf_lease *hfi_lease_new(struct hf_client *client, size_t n_items, const char *const *resources, const int64_t *tokens);
 void hfi_lease_delete(struct hf_lease *lease); /* one that was never added */
+/* Its n_items resources and tokens as a request has them; the lease keeps the names. */
+void hfi_lease_items(const struct hf_lease *lease, Holdfast__V1__LeaseItem *items, Holdfast__V1__LeaseItem **pointers);
 /* The client's from now on: renewed if it is due, watched for its deadline. */
 void hfi_lease_add(struct hf_lease *lease);
 void hfi_lease_unref(struct hf_lease *lease);

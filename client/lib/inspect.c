@@ -205,6 +205,16 @@ static struct page *page_new(const char *method, const ProtobufCMessageDescripto
     return page;
 }
 
+static hf_result page_fetch(hf_client *client, struct page *page, const ProtobufCMessage *request)
+{
+    hf_result result;
+
+    page->call.request = request;
+    result = hfi_call(client, &page->call);
+    page->call.request = NULL;
+    return result;
+}
+
 void hf_page_free(hf_page *page)
 {
     struct page *own = (struct page *)page;
@@ -304,9 +314,7 @@ hf_result hf_get_lease(hf_client *client, const char *resource, hf_page **out, h
         return hfi_error_no_memory(error);
     request.namespace_ = client->name_space;
     request.resource = mutable(resource);
-    page->call.request = &request.base;
-    result = hfi_call(client, &page->call);
-    page->call.request = NULL;
+    result = page_fetch(client, page, &request.base);
     if (result == HF_OK) {
         const Holdfast__V1__GetLeaseResponse *response = (const Holdfast__V1__GetLeaseResponse *)page->call.response;
         filled = fill_leases(page, &response->lease, response->lease ? 1 : 0);
@@ -335,9 +343,7 @@ hf_result hf_list_leases(hf_client *client, const hf_list_options *options, hf_p
     request.holder = mutable(o->holder);
     request.page_size = o->page_size;
     request.page_token = mutable(o->page_token);
-    page->call.request = &request.base;
-    result = hfi_call(client, &page->call);
-    page->call.request = NULL;
+    result = page_fetch(client, page, &request.base);
     if (result == HF_OK) {
         const Holdfast__V1__ListLeasesResponse *response = (const Holdfast__V1__ListLeasesResponse *)page->call.response;
         filled = fill_leases(page, response->leases, response->n_leases);
@@ -365,9 +371,7 @@ hf_result hf_list_resources(hf_client *client, const hf_list_options *options, h
     request.prefix = mutable(o->prefix);
     request.page_size = o->page_size;
     request.page_token = mutable(o->page_token);
-    page->call.request = &request.base;
-    result = hfi_call(client, &page->call);
-    page->call.request = NULL;
+    result = page_fetch(client, page, &request.base);
     if (result == HF_OK) {
         const Holdfast__V1__ListResourcesResponse *response = (const Holdfast__V1__ListResourcesResponse *)page->call.response;
         filled = fill_resources(page, response);

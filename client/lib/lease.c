@@ -28,6 +28,16 @@ struct hf_lease *hfi_lease_new(struct hf_client *client, size_t n_items, const c
     return lease;
 }
 
+void hfi_lease_items(const struct hf_lease *lease, Holdfast__V1__LeaseItem *items, Holdfast__V1__LeaseItem **pointers)
+{
+    for (size_t i = 0; i < lease->n_items; i++) {
+        holdfast__v1__lease_item__init(&items[i]);
+        items[i].resource = lease->items[i].resource;
+        items[i].token = lease->items[i].token;
+        pointers[i] = &items[i];
+    }
+}
+
 void hfi_lease_delete(struct hf_lease *lease)
 {
     if (!lease)
@@ -203,12 +213,7 @@ static hf_result send_release(struct hf_lease *lease, hf_error *error)
                             .retry = HFI_RETRY_HARMLESS};
     hf_result result;
 
-    for (size_t i = 0; i < lease->n_items; i++) {
-        holdfast__v1__lease_item__init(&items[i]);
-        items[i].resource = lease->items[i].resource;
-        items[i].token = lease->items[i].token;
-        pointers[i] = &items[i];
-    }
+    hfi_lease_items(lease, items, pointers);
     request.namespace_ = lease->client->name_space;
     request.n_items = lease->n_items;
     request.items = pointers;

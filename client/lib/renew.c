@@ -273,15 +273,8 @@ static bool encode(struct hfi_renewal *renewal, int64_t ttl_ms)
     size_t n = 0;
 
     if (items && pointers) {
-        for (size_t i = 0; i < renewal->n_leases; i++) {
-            const struct hf_lease *lease = renewal->leases[i];
-            for (size_t j = 0; j < lease->n_items; j++, n++) {
-                holdfast__v1__lease_item__init(&items[n]);
-                items[n].resource = lease->items[j].resource;
-                items[n].token = lease->items[j].token;
-                pointers[n] = &items[n];
-            }
-        }
+        for (size_t i = 0; i < renewal->n_leases; n += renewal->leases[i++]->n_items)
+            hfi_lease_items(renewal->leases[i], items + n, pointers + n);
         request.namespace_ = renewal->client->name_space;
         request.ttl_ms = ttl_ms;
         request.n_items = n;

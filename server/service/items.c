@@ -8,6 +8,28 @@
 #include "proto/c/wire.h"
 #include "service/check.h"
 
+struct st_item *svc_one_item(struct svc_call *sc, enum st_kind kind, const char *ns, const char *resource)
+{
+    struct hp_status status;
+    if (!hp_check_name("namespace", ns, &status) || !hp_check_name("resource", resource, &status)) {
+        svc_fail(sc, &status);
+        return NULL;
+    }
+    struct st_item *item = svc_items(sc, 1, kind, ns);
+    if (item)
+        item->resource = resource;
+    return item;
+}
+
+void svc_fail_no_resource(struct svc_call *sc)
+{
+    const char *resource = sc->items[0].resource;
+    struct hp_status status;
+    hp_status_set(&status, HP_R_NO_SUCH_RESOURCE, "resource \"%s\" was never leased", resource);
+    hp_status_meta(&status, "resource", "%s", resource);
+    svc_fail(sc, &status);
+}
+
 struct st_item *svc_token_items(struct svc_call *sc, enum st_kind kind, const char *ns, Holdfast__V1__LeaseItem *const *items,
                                 size_t n)
 {

@@ -1,5 +1,6 @@
 /*
- * items.h - what Renew, Release and Check have in common: many (resource, token), each with an outcome of its own.
+ * items.h - what calls about one resource have in common (Get, Read); and Renew, Release and Check: many (resource, token), each
+ * with an outcome of its own.
  */
 #ifndef HOLDFAST_SERVICE_ITEMS_H
 #define HOLDFAST_SERVICE_ITEMS_H
@@ -7,6 +8,11 @@
 #include "holdfast/v1/errors.pb-c.h"
 #include "holdfast/v1/lease.pb-c.h"
 #include "service/call.h"
+
+/* The call's only item, of this kind and key. NULL: the call has ended, because of a name, or memory. */
+struct st_item *svc_one_item(struct svc_call *sc, enum st_kind kind, const char *ns, const char *resource);
+/* The call is over: its only item tells that the resource was never leased. */
+void svc_fail_no_resource(struct svc_call *sc);
 
 /* Items of this kind, one each in order, with key but without token. NULL: the call has ended, because of the namespace's
  * name, the items, or memory. */

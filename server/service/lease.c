@@ -169,14 +169,6 @@ static Holdfast__V1__Lease *lease_message(struct hp_arena *arena, const struct s
     return lease;
 }
 
-static void no_such_resource(struct svc_call *sc, const char *resource)
-{
-    struct hp_status status;
-    hp_status_set(&status, HP_R_NO_SUCH_RESOURCE, "resource \"%s\" was never leased", resource);
-    hp_status_meta(&status, "resource", "%s", resource);
-    svc_fail(sc, &status);
-}
-
 static void finish_get(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
@@ -191,7 +183,7 @@ static void finish_get(struct svc_call *sc)
             svc_no_memory(sc);
         break;
     case ST_NO_SUCH_RESOURCE:
-        no_such_resource(sc, item->resource);
+        svc_fail_no_resource(sc);
         break;
     default:
         if (!svc_failed(sc))
@@ -202,16 +194,8 @@ static void finish_get(struct svc_call *sc)
 void svc_get_lease(struct svc_call *sc)
 {
     const Holdfast__V1__GetLeaseRequest *req = sc->request;
-    struct hp_status status;
-    if (!hp_check_name("namespace", req->namespace_, &status) || !hp_check_name("resource", req->resource, &status)) {
-        svc_fail(sc, &status);
-        return;
-    }
-    struct st_item *item = svc_items(sc, 1, ST_GET, req->namespace_);
-    if (!item)
-        return;
-    item->resource = req->resource;
-    svc_submit(sc, SVC_WHOLE, finish_get);
+    if (svc_one_item(sc, ST_GET, req->namespace_, req->resource))
+        svc_submit(sc, SVC_WHOLE, finish_get);
 }
 
 static void finish_list(struct svc_call *sc)
@@ -297,7 +281,7 @@ static void finish_break(struct svc_call *sc)
         response.blocked = &blocked;
         break;
     case ST_NO_SUCH_RESOURCE:
-        no_such_resource(sc, item->resource);
+        svc_fail_no_resource(sc);
         return;
     default:
         if (!svc_failed(sc))

@@ -220,7 +220,6 @@ static void finish_read(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__ReadResponse response = HOLDFAST__V1__READ_RESPONSE__INIT;
-    struct hp_status status;
     switch (svc_outcome(sc, 0)) {
     case ST_FOUND:
         response.exists = item->out.read.exists;
@@ -233,9 +232,7 @@ static void finish_read(struct svc_call *sc)
         svc_reply(sc, &response.base);
         break;
     case ST_NO_SUCH_RESOURCE:
-        hp_status_set(&status, HP_R_NO_SUCH_RESOURCE, "resource \"%s\" was never leased", item->resource);
-        hp_status_meta(&status, "resource", "%s", item->resource);
-        svc_fail(sc, &status);
+        svc_fail_no_resource(sc);
         break;
     default:
         if (!svc_failed(sc))
@@ -246,16 +243,8 @@ static void finish_read(struct svc_call *sc)
 void svc_read(struct svc_call *sc)
 {
     const Holdfast__V1__ReadRequest *req = sc->request;
-    struct hp_status status;
-    if (!hp_check_name("namespace", req->namespace_, &status) || !hp_check_name("resource", req->resource, &status)) {
-        svc_fail(sc, &status);
-        return;
-    }
-    struct st_item *item = svc_items(sc, 1, ST_READ, req->namespace_);
-    if (!item)
-        return;
-    item->resource = req->resource;
-    svc_submit(sc, SVC_WHOLE, finish_read);
+    if (svc_one_item(sc, ST_READ, req->namespace_, req->resource))
+        svc_submit(sc, SVC_WHOLE, finish_read);
 }
 
 static void finish_list(struct svc_call *sc)
