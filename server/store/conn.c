@@ -6,6 +6,9 @@
  *
  * Non-blocking throughout, in libpq's pipeline mode. What is sent and what follows from the answers is its role's. A connection
  * that isn't wanted rests: it is WAITING without a timer.
+ *
+ * Of several hosts libpq takes the first that can be written to, but it waits for ever at one that says nothing at all. Such a one
+ * makes the next attempt, of any connection, begin with the host behind it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +18,9 @@
 #include "store/engine.h"
 
 enum {
-    CONNECT_MS = 10000, /* for all hosts together */
-    SETUP_MS = 60000,   /* attach() may have to end every lease */
+    CONNECT_MS = 10000,        /* if there is one host */
+    CONNECT_SEVERAL_MS = 5000, /* if there are several: for all up to one that says nothing, which is then left out */
+    SETUP_MS = 60000,          /* attach() may have to end every lease */
     RETRY_BASE_MS = 50,
     RETRY_CAP_MS = 2000,
     STEADY_MS = 1000 /* who served this long begins anew with short pauses */
@@ -112,6 +116,22 @@ void st_conn_rest(struct st_conn *conn)
 
 /* ------------------------------------------------------------------------------------------------ connecting */
 
+/* The host that this connection is at is no good: the next attempts, of any connection, begin with the one behind it. */
+static void leave_host(struct st_conn *conn)
+{
+    conn->store->first_host = st_resolve_behind(conn->store->dsn, PQhost(conn->pg), PQport(conn->pg));
+}
+
+static void timed_out(struct st_conn *conn, const char *what)
+{
+    char why[256];
+    const char *host = conn->pg ? PQhost(conn->pg) : NULL; /* libpq's own default is no name */
+    snprintf(why, sizeof(why), "timed out while %s%s%s", what, host && *host ? ", at " : "", host ? host : "");
+    if (host)
+        leave_host(conn);
+    st_conn_retry(conn, why);
+}
+
 static void set_up(struct st_conn *conn);
 
 static void poll_connect(struct st_conn *conn)
@@ -161,7 +181,7 @@ static void begin_connect(struct st_conn *conn, const struct st_addresses *to)
         }
     }
     move(conn, ST_CONN_CONNECTING);
-    st_conn_set_timer(conn, CONNECT_MS);
+    st_conn_set_timer(conn, st_resolve_hosts(conn->store->dsn) > 1 ? CONNECT_SEVERAL_MS : CONNECT_MS);
     conn->pg = conn->store->pq->connectStartParams(keywords, values, 1);
     if (!conn->pg || PQstatus(conn->pg) == CONNECTION_BAD) {
         st_conn_retry(conn, conn->pg ? PQerrorMessage(conn->pg) : "out of memory");
@@ -188,9 +208,13 @@ static void on_resolved(void *arg)
 
 static void connect_now(struct st_conn *conn)
 {
-    switch (st_resolve_start(conn->store->dsn, conn->store->io, on_resolved, conn, &conn->resolve)) {
+    switch (st_resolve_start(conn->store->dsn, conn->store->first_host, conn->store->io, on_resolved, conn, &conn->resolve)) {
     case ST_RESOLVE_NONE:
         begin_connect(conn, NULL);
+        break;
+    case ST_RESOLVE_READY:
+        move(conn, ST_CONN_RESOLVING);
+        on_resolved(conn);
         break;
     case ST_RESOLVE_STARTED:
         move(conn, ST_CONN_RESOLVING);
@@ -371,10 +395,10 @@ static void on_timer(struct io_timer *timer)
         break;
     case ST_CONN_RESOLVING:
     case ST_CONN_CONNECTING:
-        st_conn_retry(conn, "timed out while connecting");
+        timed_out(conn, "connecting");
         break;
     case ST_CONN_SETTING_UP:
-        st_conn_retry(conn, "timed out while setting up the session");
+        timed_out(conn, "setting up the session");
         break;
     case ST_CONN_SERVING:
         check_stall(conn);

@@ -142,6 +142,7 @@ struct st_store {
     struct io *io;
     const struct st_pq *pq;
     char *dsn;
+    int first_host; /* of the DSN's list, to be tried first */
     int max_queue, lock_timeout_ms, stall_ms;
     struct co_limits limits;
     void (*ready)(void *arg);

@@ -24,7 +24,7 @@ enum { HOSTS_MAX = 16, ADDRESSES_MAX = 32, TEXT_MAX = 4096 };
 struct job {
     atomic_int refs;
     int event_fd;
-    int n;
+    int n, first;
     char *host[HOSTS_MAX], *hostaddr[HOSTS_MAX], *port[HOSTS_MAX]; /* as in the DSN */
     /* Written by the thread. */
     int found;
@@ -99,16 +99,23 @@ static void resolve_name(struct job *job, int i)
     freeaddrinfo(list);
 }
 
-static void *work(void *arg)
+/* From the host at the place `first` on. Blocks where names are to be resolved. */
+static void find_all(struct job *job)
 {
-    struct job *job = arg;
-    for (int i = 0; i < job->n; i++) {
+    for (int k = 0; k < job->n; k++) {
+        const int i = (job->first + k) % job->n;
         if (job->hostaddr[i][0] || !is_name(job->host[i]))
             add_address(job, i,
                         job->hostaddr[i][0] || job->host[i][0] == '/' || job->host[i][0] == '@' ? job->hostaddr[i] : job->host[i]);
         else
             resolve_name(job, i);
     }
+}
+
+static void *work(void *arg)
+{
+    struct job *job = arg;
+    find_all(job);
     uint64_t one = 1;
     ssize_t n = write(job->event_fd, &one, sizeof(one));
     (void)n; /* an eventfd with room cannot refuse */
@@ -159,6 +166,8 @@ static bool fill(struct job *job, const PQconninfoOption *options)
     int ports = split(option(options, "port", "PGPORT"), job->port);
     if (job->n < 0 || addresses < 0 || ports < 0)
         return false;
+    if (addresses > 1 && job->n == 1 && !job->host[0][0] && spread(job->host, 1, addresses)) /* only addresses are given */
+        job->n = addresses;
     if (addresses != job->n && hostaddr[0])
         return false; /* libpq will say what is wrong */
     return spread(job->hostaddr, addresses, job->n) && spread(job->port, ports, job->n);
@@ -208,6 +217,8 @@ static struct st_resolve *start(struct job *job, struct io *io, void (*done)(voi
     if (!resolve)
         return NULL;
     *resolve = (struct st_resolve){.job = job, .io = io, .done = done, .arg = arg};
+    if (job->event_fd < 0) /* nothing to wait for */
+        return resolve;
     resolve->watch = (struct io_watch){.fd = job->event_fd, .want = IO_READ, .ready = on_event};
     if (io->watch(io, &resolve->watch) != 0) {
         free(resolve);
@@ -221,35 +232,84 @@ static struct st_resolve *start(struct job *job, struct io *io, void (*done)(voi
     return resolve;
 }
 
-enum st_resolve_status st_resolve_start(const char *dsn, struct io *io, void (*done)(void *arg), void *arg, struct st_resolve **out)
+/* The hosts of the DSN, to be dropped; NULL: they are libpq's business, or there is no memory. */
+static struct job *job_of(const char *dsn, bool *failed)
 {
-    enum st_resolve_status status = ST_RESOLVE_FAILED;
     PQconninfoOption *options = PQconninfoParse(dsn, NULL);
     struct job *job = calloc(1, sizeof(*job));
-    if (!job || !options)
-        goto out;
-    atomic_init(&job->refs, 1);
-    job->event_fd = -1;
-    if (option(options, "service", NULL)[0] || !fill(job, options) || !needed(job)) {
-        status = ST_RESOLVE_NONE;
-        goto out;
+    *failed = !job || !options;
+    if (job) {
+        atomic_init(&job->refs, 1);
+        job->event_fd = -1;
     }
-    hb_files_spare_begin();
-    job->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    hb_files_spare_end();
-    if (job->event_fd < 0)
+    if (job && (!options || option(options, "service", NULL)[0] || !fill(job, options))) {
+        job_drop(job);
+        job = NULL;
+    }
+    PQconninfoFree(options);
+    return job;
+}
+
+enum st_resolve_status st_resolve_start(const char *dsn, int first, struct io *io, void (*done)(void *arg), void *arg,
+                                        struct st_resolve **out)
+{
+    bool failed;
+    struct job *job = job_of(dsn, &failed);
+    if (!job)
+        return failed ? ST_RESOLVE_FAILED : ST_RESOLVE_NONE;
+    const bool names = needed(job);
+    job->first = first % job->n;
+    enum st_resolve_status status = ST_RESOLVE_NONE;
+    if (!names && job->first == 0)
         goto out;
+    status = ST_RESOLVE_FAILED;
+    if (names) {
+        hb_files_spare_begin();
+        job->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        hb_files_spare_end();
+        if (job->event_fd < 0)
+            goto out;
+    } else {
+        find_all(job);
+    }
     struct st_resolve *resolve = start(job, io, done, arg);
     if (resolve) {
         *out = resolve;
         job = NULL;
-        status = ST_RESOLVE_STARTED;
+        status = names ? ST_RESOLVE_STARTED : ST_RESOLVE_READY;
     }
 out:
     if (job)
         job_drop(job);
-    PQconninfoFree(options);
     return status;
+}
+
+int st_resolve_hosts(const char *dsn)
+{
+    bool failed;
+    struct job *job = job_of(dsn, &failed);
+    if (!job)
+        return 1;
+    const int n = job->n;
+    job_drop(job);
+    return n;
+}
+
+int st_resolve_behind(const char *dsn, const char *host, const char *port)
+{
+    bool failed;
+    struct job *job = job_of(dsn, &failed);
+    int behind = 0;
+    for (int i = 0; job && host && port && i < job->n && !behind; i++) {
+        const char *name = job->host[i][0] ? job->host[i] : job->hostaddr[i];
+        if (strcmp(name, host) == 0 && (!job->port[i][0] || strcmp(job->port[i], port) == 0))
+            behind = i + 1;
+    }
+    if (job) {
+        behind %= job->n;
+        job_drop(job);
+    }
+    return behind;
 }
 
 bool st_resolve_result(const struct st_resolve *resolve, struct st_addresses *out, const char **why)
