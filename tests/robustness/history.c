@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LINE = 640 }; /* a line in the file, with its newline */
+enum { LINE = 704 }; /* a line in the file, with its newline */
 
 struct history {
     pthread_mutex_t mutex;
@@ -24,7 +24,7 @@ struct history {
     size_t *line_of;
 };
 
-static const char *const op_names[HISTORY_OPS] = {"acquire", "renew", "release", "write", "read", "break", "delete"};
+static const char *const op_names[HISTORY_OPS] = {"acquire", "renew", "release", "write", "read", "break", "delete", "upset"};
 static const char *const answer_names[] = {"unknown", "ok", "refused"};
 
 const char *history_op_name(enum history_op op)
@@ -68,6 +68,7 @@ static const struct {
     {"expected", NUMBER, offsetof(struct history_call, expected_version)},
     {"value", HEX, offsetof(struct history_call, value)},
     {"ttl_ms", NUMBER, offsetof(struct history_call, ttl_ms)},
+    {"no_renewal", FLAG, offsetof(struct history_call, no_renewal)},
     {"start", NUMBER, offsetof(struct history_call, start_ns)},
     {"end", NUMBER, offsetof(struct history_call, end_ns)},
     {"answer", ANSWER, offsetof(struct history_call, answer)},
@@ -76,6 +77,7 @@ static const struct {
     {"version", NUMBER, offsetof(struct history_call, got_version)},
     {"fence", NUMBER, offsetof(struct history_call, got_fence)},
     {"left_ms", NUMBER, offsetof(struct history_call, got_ttl_ms)},
+    {"waited_ms", NUMBER, offsetof(struct history_call, got_waited_ms)},
     {"got_value", HEX, offsetof(struct history_call, got_value)},
     {"replayed", FLAG, offsetof(struct history_call, replayed)},
     {"tries", INT, offsetof(struct history_call, tries)},

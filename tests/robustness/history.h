@@ -27,6 +27,8 @@ enum history_op {
     HISTORY_READ,
     HISTORY_BREAK,
     HISTORY_DELETE,
+    HISTORY_UPSET, /* nobody's call: between its start and its end the database's clock was moved, or another database took its
+                    * place, or somebody ended leases by hand: every lease (without `resource`: of all) may have ended then */
     HISTORY_OPS
 };
 
@@ -52,6 +54,7 @@ struct history_call {
     int64_t expected_version;
     uint64_t value; /* history_digest of it */
     int64_t ttl_ms;
+    bool no_renewal; /* acquire: the lease is renewed by nobody but by calls of this history */
 
     /* what was answered */
     enum history_answer answer;
@@ -60,7 +63,8 @@ struct history_call {
     int64_t got_version; /* write, delete, read */
     int64_t got_fence;   /* write, delete, read, break */
     int64_t got_ttl_ms;  /* acquire, renew */
-    uint64_t got_value;  /* read: digest; 0 = there is none */
+    int64_t got_waited_ms; /* acquire */
+    uint64_t got_value;    /* read: digest; 0 = there is none */
     bool replayed;
     unsigned tries; /* that were sent */
 };

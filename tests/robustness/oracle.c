@@ -184,27 +184,37 @@ static char *copy_text(const char *text)
     return copy;
 }
 
+static int64_t number_at(PGresult *result, int row, int column)
+{
+    return strtoll(PQgetvalue(result, row, column), NULL, 10);
+}
+
+static PGresult *ask(PGconn *conn, const char *name_space, const char *sql)
+{
+    const char *const values[] = {name_space};
+    PGresult *result = PQexecParams(conn, sql, 1, NULL, values, NULL, NULL, 0);
+    if (PQresultStatus(result) != PGRES_TUPLES_OK)
+        fail_msg("what happened cannot be read: %s", PQerrorMessage(conn));
+    return result;
+}
+
 struct oracle_trail oracle_load(PGconn *conn, const char *name_space)
 {
     struct oracle_trail trail = {0};
-    const char *const values[] = {name_space};
-    PGresult *result = PQexecParams(conn,
-                                    "SELECT id, resource, kind, token, coalesce(prior, 0) FROM holdfast.audit WHERE "
-                                    "namespace = $1 ORDER BY id",
-                                    1, NULL, values, NULL, NULL, 0);
-    if (PQresultStatus(result) != PGRES_TUPLES_OK)
-        fail_msg("the audit cannot be read: %s", PQerrorMessage(conn));
+    PGresult *result = ask(conn, name_space,
+                           "SELECT id, resource, kind, token, coalesce(prior, 0) FROM holdfast.audit WHERE namespace = $1 ORDER BY "
+                           "id");
     trail.n = (size_t)PQntuples(result);
     trail.rows = calloc(trail.n + 1, sizeof(trail.rows[0]));
     if (!trail.rows)
         abort();
     for (int i = 0; i < (int)trail.n; i++) {
         struct oracle_row *row = &trail.rows[i];
-        row->id = strtoll(PQgetvalue(result, i, 0), NULL, 10);
+        row->id = number_at(result, i, 0);
         row->resource = PQgetisnull(result, i, 1) ? NULL : copy_text(PQgetvalue(result, i, 1));
         row->kind = copy_text(PQgetvalue(result, i, 2));
-        row->token = strtoll(PQgetvalue(result, i, 3), NULL, 10);
-        row->prior = strtoll(PQgetvalue(result, i, 4), NULL, 10);
+        row->token = number_at(result, i, 3);
+        row->prior = number_at(result, i, 4);
     }
     PQclear(result);
     return trail;
@@ -226,19 +236,90 @@ void oracle_audit_writes(PGconn *conn, const char *name_space)
         fail_msg("there is no namespace %s", name_space);
 }
 
-size_t oracle_check(PGconn *conn, const char *name_space, struct history *history)
+/* What stands, as somebody reads it now; *n of them, behind the calls of the history. To be freed. */
+static struct history_call *calls_and_state(PGconn *conn, const char *name_space, struct history *history, size_t *n_calls,
+                                            size_t *n)
 {
+    PGresult *result = ask(conn, name_space,
+                           "SELECT r.name, r.fence, coalesce(v.version, 0), coalesce(v.token, 0), v.value FROM holdfast.resource r "
+                           "LEFT JOIN holdfast.resource_value v ON v.namespace = r.namespace AND v.resource = r.name "
+                           "WHERE r.namespace = $1 AND octet_length(r.name) < 64 ORDER BY r.name");
+    struct history_call *calls = history ? history_sorted(history, n_calls) : NULL;
+    const int64_t now = history_now_ns();
+    *n = (size_t)PQntuples(result);
+    calls = realloc(calls, (*n_calls + *n + 1) * sizeof(calls[0]));
+    if (!calls)
+        abort();
+    for (int i = 0; i < (int)*n; i++) {
+        struct history_call *read = &calls[*n_calls + (size_t)i];
+        *read = (struct history_call){
+            .worker = -1, .op = HISTORY_READ, .answer = HISTORY_OK, .start_ns = now, .end_ns = now, .reason = "WHAT_STANDS"};
+        snprintf(read->resource, sizeof(read->resource), "%s", PQgetvalue(result, i, 0));
+        read->got_fence = number_at(result, i, 1);
+        read->got_version = number_at(result, i, 2);
+        read->got_token = number_at(result, i, 3);
+        if (!PQgetisnull(result, i, 4)) {
+            size_t len;
+            unsigned char *value = PQunescapeBytea((const unsigned char *)PQgetvalue(result, i, 4), &len);
+            read->got_value = value ? history_digest(value, len) : 0;
+            PQfreemem(value);
+        }
+    }
+    PQclear(result);
+    return calls;
+}
+
+/* What stands is what the last change in the trail left; both are sorted by resource. (Without audit_writes there is none.) */
+static bool check_state(const struct oracle_trail *trail, const struct history_call *state, size_t n, char *why, size_t size)
+{
+    size_t count, at = 0;
+    const struct oracle_row **list = sorted(trail->rows, trail->n, &count);
+    bool good = true;
+    for (size_t i = 0; good && i < n; i++) {
+        const struct oracle_row *last = NULL;
+        while (at < count && strcmp(list[at]->resource, state[i].resource) < 0)
+            at++;
+        for (; at < count && !strcmp(list[at]->resource, state[i].resource); at++)
+            if (!strcmp(list[at]->kind, "write") || !strcmp(list[at]->kind, "delete"))
+                last = list[at];
+        if (last && (last->prior != state[i].got_version || last->token != state[i].got_token ||
+                     (last->kind[0] == 'd') != (state[i].got_value == 0)))
+            good = wrong(why, size,
+                         "%s stands at version %lld under token %lld, but its last change was audit row %lld: %s under token %lld "
+                         "to version %lld",
+                         state[i].resource, (long long)state[i].got_version, (long long)state[i].got_token, (long long)last->id,
+                         last->kind, (long long)last->token, (long long)last->prior);
+    }
+    free(list);
+    return good;
+}
+
+bool oracle_judge(PGconn *conn, const char *name_space, struct history *history, struct oracle_verdict *verdict)
+{
+    size_t n_calls = 0, n_state = 0;
+    *verdict = (struct oracle_verdict){0};
+    t_sql(conn, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY");
     struct oracle_trail trail = oracle_load(conn, name_space);
-    size_t n_calls = 0, n = trail.n;
-    struct history_call *calls = history ? history_sorted(history, &n_calls) : NULL;
-    char why[1024];
-    bool good = oracle_check_trail(trail.rows, trail.n, why, sizeof(why)) &&
-                (!history || oracle_check_history(trail.rows, trail.n, calls, n_calls, why, sizeof(why)));
+    struct history_call *calls = calls_and_state(conn, name_space, history, &n_calls, &n_state);
+    t_sql(conn, "COMMIT");
+    verdict->rows = trail.n;
+    bool good = oracle_check_trail(trail.rows, trail.n, verdict->trail, sizeof(verdict->trail)) &&
+                check_state(&trail, calls + n_calls, n_state, verdict->trail, sizeof(verdict->trail));
+    if (history) {
+        good &= oracle_check_calls(calls, n_calls + n_state, verdict->calls, sizeof(verdict->calls));
+        good &= oracle_check_history(trail.rows, trail.n, calls, n_calls, verdict->agrees, sizeof(verdict->agrees));
+    }
     free(calls);
     oracle_release(&trail);
-    if (!good)
-        fail_msg("%s", why);
-    return n;
+    return good;
+}
+
+size_t oracle_check(PGconn *conn, const char *name_space, struct history *history)
+{
+    struct oracle_verdict verdict;
+    if (!oracle_judge(conn, name_space, history, &verdict))
+        fail_msg("the trail: %s\nthe calls: %s\nboth: %s", verdict.trail, verdict.calls, verdict.agrees);
+    return verdict.rows;
 }
 
 size_t oracle_rows_of(const struct oracle_trail *trail, const char *resource, const char *kind)

@@ -114,6 +114,7 @@ static void read_acquire(struct history_call *record, const ProtobufCMessage *me
         }
         record->got_token = response->granted->grants[0]->token;
         record->got_ttl_ms = response->granted->ttl_ms;
+        record->got_waited_ms = response->granted->waited_ms;
         break;
     case HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD:
         refuse(record, response->held->guarded ? "GUARDED" : "HELD");
@@ -135,6 +136,7 @@ struct history_call worker_acquire(const struct worker *worker, const char *reso
     char *resources[] = {text(resource)};
     set(call.request_id, request_id);
     call.ttl_ms = ttl_ms;
+    call.no_renewal = true;
     request.namespace_ = text(hf_client_namespace(worker->client));
     request.holder = text(hf_client_holder(worker->client));
     request.n_resources = 1;
