@@ -10,13 +10,11 @@
 
 #include "base/files.h"
 #include "base/log.h"
-#include "net/accept.h"
 
 enum {
-    KEPT_MORE = 12,      /* besides the working connections: the listening one, an errand, certificates, name look-ups, … */
-    NNG_FILES = 8,       /* nng's own */
-    ADDRESS_FILES = 8,   /* a listening socket with its queues */
-    GREETING_FILES = 16, /* connections that nng has accepted and not yet heard of, or is about to close */
+    KEPT_MORE = 12,    /* besides the working connections: the listening one, an errand, certificates, name look-ups, … */
+    LOOP_FILES = 8,    /* the loop's, and what is opened for a moment */
+    ADDRESS_FILES = 4, /* a listening socket, and connections that are about to be closed */
     LEAST_PER_ADDRESS = 1
 };
 
@@ -24,7 +22,7 @@ bool app_limits_init(const struct app_config *cfg, int *per_address, char *error
 {
     int limit = hb_files_init(cfg->connections + KEPT_MORE);
     int addresses = (int)cfg->n_listen;
-    int own = hb_files_open() + cfg->connections + NNG_FILES + addresses * ADDRESS_FILES + GREETING_FILES;
+    int own = hb_files_open() + cfg->connections + LOOP_FILES + addresses * ADDRESS_FILES;
     int room = limit > own ? (limit - own) / addresses : 0;
 
     if (room < LEAST_PER_ADDRESS) {
@@ -49,13 +47,13 @@ static bool are_exhausted(void)
     return fd < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
-void app_limits_look(struct app_limits *limits, struct net_nng *const *nng, size_t n)
+void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n)
 {
-    long refused = net_accept_turned_away(), connections = 0;
+    long refused = 0, connections = 0;
 
     for (size_t i = 0; i < n; i++) {
-        struct net_nng_stats stats;
-        net_nng_stats(nng[i], &stats);
+        struct net_sp_stats stats;
+        net_sp_stats(listeners[i], &stats);
         refused += stats.refused;
         connections += stats.connections;
     }

@@ -1,10 +1,9 @@
 /*
  * limits.h - how many callers the process has file descriptors for, and a word in the log when there are more.
  *
- * Callers beyond the bound are closed at once by net, so those who are there, and the connections to PostgreSQL, do not
- * suffer. A caller that connects and says nothing counts only once nng has heard of it, for which nng gives it 10 s: a flood
- * of such can use up the descriptors all the same. Then whoever comes is closed at once, too (net/accept.h), those who are
- * there are served, PostgreSQL is reached by the descriptors kept back (base/files.h), and it is over when they leave.
+ * Callers beyond the bound are closed at once by net, those first who connected and said nothing; so those who are there, and the
+ * connections to PostgreSQL, do not suffer. Should descriptors run out all the same, whoever comes is closed at once, too
+ * (net/listen.h), and PostgreSQL is reached by the descriptors kept back (base/files.h).
  */
 #ifndef HOLDFAST_APP_LIMITS_H
 #define HOLDFAST_APP_LIMITS_H
@@ -13,7 +12,7 @@
 #include <stddef.h>
 
 #include "app/config.h"
-#include "net/nng.h"
+#include "net/sp.h"
 
 /*
  * The limit of file descriptors is as high as the machine allows, and `*per_address` is how many callers each address of
@@ -28,6 +27,6 @@ struct app_limits {
 };
 
 /* Tells of callers refused since the last time, and when descriptors have run out or are there again. */
-void app_limits_look(struct app_limits *limits, struct net_nng *const *nng, size_t n);
+void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n);
 
 #endif

@@ -2,7 +2,7 @@
  * serve.c - see serve.h: puts the rooms together and takes them apart again. Owns every long-lived object of the process.
  *
  * Order of life: database, schema, store, services, sockets; the end is the reverse but for the store, which is closed first
- * so that every call is answered (net/nng.h).
+ * so that every call is answered (net/sp.h).
  */
 #include "app/serve.h"
 
@@ -19,7 +19,7 @@
 #include "base/list.h"
 #include "base/log.h"
 #include "net/loop.h"
-#include "net/nng.h"
+#include "net/sp.h"
 #include "service/service.h"
 #include "store/check.h"
 #include "store/cluster.h"
@@ -41,8 +41,8 @@ struct server {
     struct st_cluster *cluster; /* NULL with --dsn */
     struct st_store *store;
     struct svc *svc;
-    struct net_nng *nng[APP_LISTEN_MAX];
-    size_t n_nng;
+    struct net_sp *listeners[APP_LISTEN_MAX];
+    size_t n_listeners;
 
     struct app_notify notify;
     struct app_upkeep upkeep;
@@ -79,8 +79,8 @@ static bool nothing_in_flight(const struct server *s)
 
 static bool replies_are_gone(const struct server *s)
 {
-    for (size_t i = 0; i < s->n_nng; i++) {
-        if (!net_nng_idle(s->nng[i]))
+    for (size_t i = 0; i < s->n_listeners; i++) {
+        if (!net_sp_idle(s->listeners[i]))
             return false;
     }
     return true;
@@ -155,13 +155,13 @@ static void let_signals_end(const struct server *s)
 
 static void announce(struct server *s)
 {
-    log_info("app.ready", log_str("nng", net_nng_url(s->nng[0])), log_str("version", HOLDFAST_VERSION));
+    log_info("app.ready", log_str("nng", net_sp_url(s->listeners[0])), log_str("version", HOLDFAST_VERSION));
     printf("READY nng=");
-    for (size_t i = 0; i < s->n_nng; i++)
-        printf("%s%s", i ? "," : "", net_nng_url(s->nng[i]));
+    for (size_t i = 0; i < s->n_listeners; i++)
+        printf("%s%s", i ? "," : "", net_sp_url(s->listeners[i]));
     printf("\n");
     fflush(stdout);
-    app_notify(&s->notify, "READY=1\nSTATUS=serving on %s", net_nng_url(s->nng[0]));
+    app_notify(&s->notify, "READY=1\nSTATUS=serving on %s", net_sp_url(s->listeners[0]));
     app_notify_watchdog(&s->notify, s->io);
 }
 
@@ -196,7 +196,7 @@ static void submit(void *arg, struct st_item *item)
 static void look(void *arg)
 {
     struct server *s = arg;
-    app_limits_look(&s->limits, s->nng, s->n_nng);
+    app_limits_look(&s->limits, s->listeners, s->n_listeners);
 }
 
 /* The first connection serves. */
@@ -267,7 +267,7 @@ static enum app_exit open_services(struct server *s, const char *dsn)
 {
     struct st_config store = {
         .dsn = dsn, .connections = s->cfg->connections, .max_queue = s->cfg->max_queue, .max_batch = s->cfg->max_batch};
-    struct net_nng_config net = {0};
+    struct net_sp_config net = {0};
     char error[512];
 
     if (!app_limits_init(s->cfg, &net.max_connections, error, sizeof(error)))
@@ -277,12 +277,12 @@ static enum app_exit open_services(struct server *s, const char *dsn)
     if (!s->svc)
         return fail(APP_FAILURE, "out of memory");
     for (size_t i = 0; i < s->cfg->n_listen; i++) {
-        s->nng[i] = net_nng_listen(s->io, s->cfg->listen[i], &net, on_call, s, error, sizeof(error));
-        if (!s->nng[i])
+        s->listeners[i] = net_sp_listen(s->io, s->cfg->listen[i], &net, on_call, s, error, sizeof(error));
+        if (!s->listeners[i])
             return fail(APP_FAILURE, error);
-        s->n_nng++;
+        s->n_listeners++;
         if (!app_url_is_local(s->cfg->listen[i]))
-            log_warn("app.insecure", log_str("url", net_nng_url(s->nng[i])),
+            log_warn("app.insecure", log_str("url", net_sp_url(s->listeners[i])),
                      log_str("warning", "anyone who reaches this address can read, take and break every lease"));
     }
     return APP_DRAINED;
@@ -332,14 +332,14 @@ enum app_exit app_serve(const struct app_config *cfg)
     app_notify_init(&s->notify);
     app_notify(&s->notify, "STATUS=starting");
     enum app_exit status = start(s);
-    /* Asked to end before there was anything to serve: n_nng is 0, and that is a clean end. */
-    if (!status && s->n_nng)
+    /* Asked to end before there was anything to serve: n_listeners is 0, and that is a clean end. */
+    if (!status && s->n_listeners)
         status = run(s);
 
     st_close(s->store);
     svc_free(s->svc);
-    for (size_t i = 0; i < s->n_nng; i++)
-        net_nng_free(s->nng[i]);
+    for (size_t i = 0; i < s->n_listeners; i++)
+        net_sp_free(s->listeners[i]);
     /* What is left is to wait for PostgreSQL, which another signal cuts short. */
     if (s->cluster)
         st_cluster_tell_stop(s->cluster);

@@ -12,12 +12,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { IO_READ = 1, IO_WRITE = 2, IO_ERROR = 4 };
+enum {
+    IO_READ = 1,
+    IO_WRITE = 2,
+    IO_ERROR = 4,
+    IO_HANGUP = 8 /* the other end sends no more; for who doesn't want to read and has to know all the same */
+};
 
 /* One file descriptor that is waited for. Zero it, then set fd, want and ready. */
 struct io_watch {
     int fd;
-    unsigned want; /* IO_READ | IO_WRITE; errors are always told */
+    unsigned want; /* IO_READ | IO_WRITE | IO_HANGUP; errors are always told */
     void (*ready)(struct io_watch *watch, unsigned events);
     bool watched; /* the port's */
 };

@@ -64,7 +64,8 @@ static void read_clock(struct loop *loop)
 
 static uint32_t to_epoll(unsigned want)
 {
-    return (want & IO_READ ? (uint32_t)EPOLLIN | EPOLLRDHUP : 0) | (want & IO_WRITE ? (uint32_t)EPOLLOUT : 0);
+    return (want & IO_READ ? (uint32_t)EPOLLIN | EPOLLRDHUP : 0) | (want & IO_WRITE ? (uint32_t)EPOLLOUT : 0) |
+           (want & IO_HANGUP ? (uint32_t)EPOLLRDHUP : 0);
 }
 
 /* A peer that has gone counts as readable, so that the owner reads the end or the error. */
@@ -75,6 +76,8 @@ static unsigned from_epoll(uint32_t events)
         out |= IO_READ;
     if (events & EPOLLOUT)
         out |= IO_WRITE;
+    if (events & EPOLLRDHUP)
+        out |= IO_HANGUP;
     if (events & (EPOLLERR | EPOLLHUP))
         out |= IO_ERROR;
     return out;

@@ -1,6 +1,7 @@
 /*
- * seam_test.c - the seams between threads, in one run of everything: clients with many threads each, against a server whose loop
- * is fed by nng's threads. Made for ThreadSanitizer (`tests/run tsan`), which ends whoever races; and it holds without it.
+ * seam_test.c - the seams between threads, in one run of everything: clients with many threads each, against one server
+ * (whose only seam is that of name look-ups). Made for ThreadSanitizer (`tests/run tsan`), which ends whoever races; and it holds
+ * without it.
  */
 #include "harness/harness.h"
 

@@ -21,7 +21,7 @@ law() {
     server/base) echo '"base/.*"' ;;
     server/core) echo '"(core|base)/.*"' ;;
     server/store) printf '%s\n' '"(store|core|base)/.*"' '"schema/schema\.h"' '<libpq-fe\.h>' ;;
-    server/net) printf '%s\n' '"(net|base)/.*"' '"proto/c/.*"' '<nng/.*>' '<protobuf-c/.*>' "$messages" ;;
+    server/net) printf '%s\n' '"(net|base)/.*"' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     server/service) printf '%s\n' '"(service|store|core|base)/.*"' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     server/app) printf '%s\n' '"(app|service|net|store|core|base)/.*"' '"proto/c/.*"' '"schema/schema\.h"' "$messages" ;;
     *) return 1 ;;

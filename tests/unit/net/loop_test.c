@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/list.h"
 #include "net/loop.h"
-#include "net/mailbox.h"
 
 struct fixture {
     struct loop *loop;
@@ -372,76 +372,33 @@ static void a_stop_before_the_run_counts(void **state)
     assert_string_equal(f->log, "");
 }
 
-enum { THREADS = 4, LETTERS = 5000 };
-
-struct letter {
-    struct net_letter letter;
-    int thread, number;
+struct half {
+    struct io_watch watch;
+    struct fixture *f;
+    unsigned events;
 };
 
-static struct {
-    struct net_mailbox box;
-    struct loop *loop;
-    int got, last[THREADS];
-    bool disorder;
-    struct letter letters[THREADS][LETTERS];
-} post;
-
-static void on_letter(struct net_mailbox *box, struct net_letter *l)
+static void on_half(struct io_watch *watch, unsigned events)
 {
-    struct letter *letter = list_entry(l, struct letter, letter);
-    assert_ptr_equal(box, &post.box);
-    post.disorder |= letter->number != post.last[letter->thread] + 1;
-    post.last[letter->thread] = letter->number;
-    if (++post.got == THREADS * LETTERS)
-        loop_stop(post.loop);
+    struct half *half = list_entry(watch, struct half, watch);
+    half->events = events;
+    loop_stop(half->f->loop);
 }
 
-static void *post_letters(void *arg)
-{
-    struct letter *letters = arg;
-    for (int i = 0; i < LETTERS; i++)
-        net_mailbox_post(&post.box, &letters[i].letter);
-    return NULL;
-}
-
-static void letters_of_many_threads_arrive_once_and_in_order(void **state)
+static void a_hangup_is_told_to_who_does_not_read(void **state)
 {
     struct fixture *f = *state;
-    pthread_t threads[THREADS];
-    post.loop = f->loop;
-    assert_int_equal(net_mailbox_init(&post.box, f->io, on_letter), 0);
-    for (int t = 0; t < THREADS; t++) {
-        for (int i = 0; i < LETTERS; i++)
-            post.letters[t][i] = (struct letter){.thread = t, .number = i + 1};
-        assert_int_equal(pthread_create(&threads[t], NULL, post_letters, post.letters[t]), 0);
-    }
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    struct half half = {.watch = {.fd = fds[0], .want = IO_HANGUP, .ready = on_half}, .f = f};
+    assert_int_equal(f->io->watch(f->io, &half.watch), 0);
+    assert_int_equal(write(fds[1], "x", 1), 1); /* isn't told */
+    assert_int_equal(shutdown(fds[1], SHUT_WR), 0);
     assert_int_equal(loop_run(f->loop), 0);
-    for (int t = 0; t < THREADS; t++)
-        pthread_join(threads[t], NULL);
-    assert_int_equal(post.got, THREADS * LETTERS);
-    assert_false(post.disorder);
-    net_mailbox_release(&post.box, NULL);
-}
-
-static int dropped;
-
-static void on_drop(struct net_letter *letter)
-{
-    (void)letter;
-    dropped++;
-}
-
-static void undelivered_letters_are_dropped(void **state)
-{
-    struct fixture *f = *state;
-    struct net_mailbox box;
-    struct net_letter a, b;
-    assert_int_equal(net_mailbox_init(&box, f->io, on_letter), 0);
-    assert_int_equal(net_mailbox_post(&box, &a), 1);
-    assert_int_equal(net_mailbox_post(&box, &b), 2);
-    net_mailbox_release(&box, on_drop);
-    assert_int_equal(dropped, 2);
+    assert_int_equal(half.events, IO_HANGUP);
+    f->io->unwatch(f->io, &half.watch);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 int main(void)
@@ -463,8 +420,7 @@ int main(void)
         T(signals_come_to_the_loop),
         T(an_idle_loop_sleeps_until_it_is_stopped),
         T(a_stop_before_the_run_counts),
-        T(letters_of_many_threads_arrive_once_and_in_order),
-        T(undelivered_letters_are_dropped),
+        T(a_hangup_is_told_to_who_does_not_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

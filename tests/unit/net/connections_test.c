@@ -1,5 +1,5 @@
 /*
- * pipes_test.c - connections that end, that are answered thousands of replies at once, or that don't read: what their calls
+ * connections_test.c - connections that end, that are answered thousands of replies at once, or that don't read: what their calls
  * learn of it, and what becomes of the replies. The loop runs in a thread of its own; clients speak below nng (harness/rpc.h).
  */
 #include "harness/harness.h"
@@ -12,21 +12,13 @@
 #include "base/list.h"
 #include "harness/rpc.h"
 #include "net/loop.h"
-#include "net/nng.h"
+#include "net/sp.h"
 #include "proto/c/envelope.h"
-
-/* nng 1.5 loses the memory of a reply that it begins to send just as the connection ends, which is what happens here over and over.
- * Read by LeakSanitizer. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libnng.so\n";
-}
 
 struct server {
     struct loop *loop;
     struct io *io;
-    struct net_nng *nng;
+    struct net_sp *sp;
     pthread_t thread;
     pthread_mutex_t lock; /* for the counts, which the test reads */
     int n_held, n_gone, n_calls;
@@ -119,7 +111,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static struct server *start(const struct net_nng_config *cfg)
+static struct server *start(const struct net_sp_config *cfg)
 {
     struct server *s = calloc(1, sizeof(*s));
     char error[256];
@@ -127,8 +119,8 @@ static struct server *start(const struct net_nng_config *cfg)
     list_init(&s->held);
     s->loop = loop_new();
     s->io = loop_io(s->loop);
-    s->nng = net_nng_listen(s->io, "tcp://127.0.0.1:0", cfg, on_call, s, error, sizeof(error));
-    if (!s->nng)
+    s->sp = net_sp_listen(s->io, "tcp://127.0.0.1:0", cfg, on_call, s, error, sizeof(error));
+    if (!s->sp)
         fail_msg("%s", error);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
     return s;
@@ -138,7 +130,7 @@ static void stop(struct server *s)
 {
     loop_stop(s->loop);
     pthread_join(s->thread, NULL);
-    net_nng_free(s->nng);
+    net_sp_free(s->sp);
     release_all(s, 0);
     loop_free(s->loop);
     pthread_mutex_destroy(&s->lock);
@@ -197,10 +189,10 @@ static void read_replies(int fd, uint32_t n)
 
 static void assert_no_reply_dropped(struct server *s)
 {
-    struct net_nng_stats stats;
+    struct net_sp_stats stats;
     loop_stop(s->loop);
     pthread_join(s->thread, NULL);
-    net_nng_stats(s->nng, &stats);
+    net_sp_stats(s->sp, &stats);
     assert_int_equal(stats.dropped_replies, 0);
     assert_int_equal(pthread_create(&s->thread, NULL, run, s), 0);
 }
@@ -208,7 +200,7 @@ static void assert_no_reply_dropped(struct server *s)
 static void replies_that_end_at_once(uint32_t n, const char *bytes, bool read_late)
 {
     struct server *s = start(NULL);
-    int fd = t_raw_open(net_nng_url(s->nng)), other = t_raw_open(net_nng_url(s->nng));
+    int fd = t_raw_open(net_sp_url(s->sp)), other = t_raw_open(net_sp_url(s->sp));
     for (uint32_t i = 1; i <= n; i++)
         request(fd, i, "/hold", "");
     wait_until(s, &s->n_held, (int)n, 20000);
@@ -242,7 +234,7 @@ static void calls_learn_that_their_connection_has_ended(void **state)
 {
     (void)state;
     struct server *s = start(NULL);
-    int fd = t_raw_open(net_nng_url(s->nng)), other = t_raw_open(net_nng_url(s->nng));
+    int fd = t_raw_open(net_sp_url(s->sp)), other = t_raw_open(net_sp_url(s->sp));
     for (uint32_t i = 1; i <= 100; i++)
         request(fd, i, i % 10 ? "/hold" : "/stay", "");
     request(other, 1, "/hold", "");
@@ -264,12 +256,12 @@ static void connections_that_come_and_go(void **state)
     (void)state;
     struct server *s = start(NULL);
     for (int i = 0; i < 200; i++) {
-        int fd = t_raw_open(net_nng_url(s->nng));
+        int fd = t_raw_open(net_sp_url(s->sp));
         request(fd, 1, "/hold", "");
         request(fd, 2, "/bytes", "1000");
         close(fd);
     }
-    int other = t_raw_open(net_nng_url(s->nng));
+    int other = t_raw_open(net_sp_url(s->sp));
     request(other, 1, "/bytes", "10");
     read_replies(other, 1);
     struct wanted none = {s, &s->n_held, 0};
@@ -282,9 +274,9 @@ static void connections_that_come_and_go(void **state)
 static void a_client_that_reads_nothing_is_disconnected(void **state)
 {
     (void)state;
-    struct net_nng_config cfg = {.stall_ms = 500, .max_bytes = 64 << 20};
+    struct net_sp_config cfg = {.stall_ms = 500, .max_bytes = 64 << 20};
     struct server *s = start(&cfg);
-    int fd = t_raw_open(net_nng_url(s->nng)), other = t_raw_open(net_nng_url(s->nng));
+    int fd = t_raw_open(net_sp_url(s->sp)), other = t_raw_open(net_sp_url(s->sp));
     request(fd, 1000, "/hold", ""); /* by which it is seen that the connection has ended */
     for (uint32_t i = 1; i <= 200; i++)
         request(fd, i, "/bytes", "1000000"); /* more than the buffers take, and more than the listener takes */
