@@ -157,7 +157,7 @@ static bool split(const char *text, char host[256], char port[8])
 
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address;
+    struct sockaddr_storage address = {0};
     socklen_t len = sizeof(address);
     if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
         return 0;

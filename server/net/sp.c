@@ -45,7 +45,8 @@ struct net_sp {
     struct list paused;         /* some of `open`, which are not read */
     struct list dirty;          /* some of `open`, with something to send since the last flush */
     struct list requests;       /* that envelope.c has */
-    struct io_task flush, resume;
+    struct list dead;           /* connections, until the end of the turn */
+    struct io_task flush, resume, bury;
     struct io_timer sweep;
     bool sweeps;
     long sending; /* replies */
@@ -60,7 +61,7 @@ struct conn {
     struct list_node node, paused_node, dirty_node;
     struct io_watch watch; /* fd -1: closed */
     struct net_source source;
-    int refs; /* itself until it is closed, its requests, and a function that works on it */
+    int refs; /* itself until it is closed, and its requests */
     bool greeted;
     int64_t heard_ms; /* when bytes last came */
     int64_t sent_ms;  /* when bytes last left, or there was something to send after there was nothing */
@@ -77,10 +78,26 @@ struct request {
     uint8_t words[];
 };
 
+/* The last reference is gone: it is freed at the end of the turn, so that whoever works on it now may look whether it is closed. */
 static void unref(struct conn *conn)
 {
-    if (--conn->refs == 0)
-        free(conn);
+    struct net_sp *sp = conn->sp;
+    if (--conn->refs)
+        return;
+    list_push_back(&sp->dead, &conn->node);
+    sp->io->post(sp->io, &sp->bury);
+}
+
+static void bury(struct net_sp *sp)
+{
+    struct list_node *node;
+    while ((node = list_pop_front(&sp->dead)))
+        free(list_entry(node, struct conn, node));
+}
+
+static void on_bury(struct io_task *task)
+{
+    bury(list_entry(task, struct net_sp, bury));
 }
 
 static bool is_closed(const struct conn *conn)
@@ -120,7 +137,7 @@ static void count_sent(struct net_sp *sp, long messages, size_t bytes)
     sp->sending_bytes -= bytes;
 }
 
-/* It is closed, and its calls have been told; it may be freed if the caller holds no reference. */
+/* It is closed, and its calls have been told. */
 static void close_conn(struct conn *conn)
 {
     struct net_sp *sp = conn->sp;
@@ -469,14 +486,12 @@ static void read_conn(struct conn *conn)
 static void on_ready(struct io_watch *watch, unsigned events)
 {
     struct conn *conn = list_entry(watch, struct conn, watch);
-    conn->refs++;
     if (list_linked(&conn->paused_node) && events & (IO_HANGUP | IO_ERROR))
         close_conn(conn);
     if (!is_closed(conn) && events & IO_WRITE)
         flush_conn(conn);
     if (!is_closed(conn) && events & (IO_READ | IO_ERROR))
         read_conn(conn);
-    unref(conn);
 }
 
 /* Paused connections go on, each once. */
@@ -485,11 +500,9 @@ static void on_resume(struct io_task *task)
     struct net_sp *sp = list_entry(task, struct net_sp, resume);
     for (size_t n = sp->paused.count; n && has_room(sp, 0); n--) {
         struct conn *conn = list_entry(list_pop_front(&sp->paused), struct conn, paused_node);
-        conn->refs++;
         conn->heard_ms = sp->io->now_ms(sp->io);
         take_all(conn, conn->in, conn->in_len);
         set_want(conn);
-        unref(conn);
     }
 }
 
@@ -557,8 +570,10 @@ struct net_sp *net_sp_listen(struct io *io, const char *url, const struct net_sp
     list_init(&sp->paused);
     list_init(&sp->dirty);
     list_init(&sp->requests);
+    list_init(&sp->dead);
     sp->flush.run = on_flush;
     sp->resume.run = on_resume;
+    sp->bury.run = on_bury;
     sp->sweep.fire = on_sweep;
     net_envelopes_init(&sp->envelopes, io, sp->cfg.reply_max, sp->cfg.default_wait_ms);
     sp->envelopes.on_call = on_call;
@@ -620,5 +635,7 @@ void net_sp_free(struct net_sp *sp)
     sp->io->timer_cancel(sp->io, &sp->sweep);
     sp->io->unpost(sp->io, &sp->flush);
     sp->io->unpost(sp->io, &sp->resume);
+    sp->io->unpost(sp->io, &sp->bury);
+    bury(sp);
     free(sp);
 }
