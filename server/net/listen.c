@@ -128,7 +128,7 @@ static const char *open_ipc(struct net_listener *listener, const char *path)
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof(address.sun_path))
         return "a path of 1 to 107 bytes must follow ipc://";
-    strcpy(address.sun_path, path);
+    snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
     listener->watch.fd = bind_to((struct sockaddr *)&address, sizeof(address));
     if (listener->watch.fd < 0 && errno == EADDRINUSE && is_left_behind(&address) && unlink(path) == 0)
         listener->watch.fd = bind_to((struct sockaddr *)&address, sizeof(address));
@@ -157,12 +157,15 @@ static bool split(const char *text, char host[256], char port[8])
 
 static int bound_port(int fd)
 {
-    struct sockaddr_storage address = {0};
+    union {
+        struct sockaddr any;
+        struct sockaddr_in v4;
+        struct sockaddr_in6 v6;
+    } address = {.any.sa_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
-    if (getsockname(fd, (struct sockaddr *)&address, &len) < 0)
+    if (getsockname(fd, &address.any, &len) < 0)
         return 0;
-    return ntohs(address.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&address)->sin6_port
-                                               : ((struct sockaddr_in *)&address)->sin_port);
+    return ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port);
 }
 
 static const char *open_tcp(struct net_listener *listener, const char *where, char *error, size_t error_len)
