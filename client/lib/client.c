@@ -208,7 +208,7 @@ hf_result hfi_client_new(const hf_client_options *options, const struct hfi_port
     client->pid = getpid();
     client->ports = *ports;
     client->wake_fd = client->timer_fd = -1;
-    client->wake_at_ms = HFI_NEVER;
+    client->wake_at_ms = client->look_at_ms = HFI_NEVER;
     client->losses_end = &client->losses;
     pthread_mutex_init(&client->mutex, NULL);
     hfi_cond_init(&client->waits_gone);

@@ -73,6 +73,7 @@ struct hf_client {
 
     struct hfi_renewal *renewals; /* in flight, or answered and not yet looked at */
     int64_t wake_at_ms;           /* the renewal thread sleeps until then */
+    int64_t look_at_ms;           /* no lease wants its attention before */
     int wake_fd;                  /* eventfd; -1 without threads */
     int timer_fd;
     pthread_t renew_thread;
@@ -127,6 +128,8 @@ int64_t hfi_renew_step(struct hf_client *client);
 void *hfi_renew_main(void *client);
 /* The thread looks at once, or (without hurry) if `at_ms` is before its next turn. Lock held. */
 void hfi_renew_wake(struct hf_client *client, int64_t at_ms);
+/* A lease is to be looked at then. Lock held. */
+void hfi_renew_expect(struct hf_client *client, int64_t at_ms);
 void hfi_renew_drop_all(struct hf_client *client); /* after the transport was stopped */
 int64_t hfi_renew_interval_ms(int64_t ttl_ms);
 /* What a RenewResponse says of this lease: items[0..n_items). False if it has to be tried again. Lock held. */

@@ -57,7 +57,9 @@ void hfi_lease_add(struct hf_lease *lease)
     if (lease->next)
         lease->next->prev = &lease->next;
     client->leases = lease;
-    hfi_renew_wake(client, lease->no_renewal ? lease->rule.deadline_ms : lease->renew_at_ms);
+    hfi_renew_expect(client, lease->rule.deadline_ms);
+    if (!lease->no_renewal)
+        hfi_renew_expect(client, lease->renew_at_ms);
 }
 
 void hfi_lease_unref(struct hf_lease *lease)

@@ -9,8 +9,8 @@
  * next ones too, and there is still time for one that lives (of 0.62 TTL the first try takes 0.15, four tries 0.42).
  *
  * The thread sleeps on a timerfd of CLOCK_BOOTTIME, so that deadlines passed in a suspend are seen at once when it ends. All state
- * is under the client's mutex. One turn looks at every lease (microseconds for a thousand); turns are few, since renewals go
- * together.
+ * is under the client's mutex. A turn looks at every lease only when one of them may want it (look_at_ms), not for each answer: of
+ * a hundred thousand leases each renewal brings a hundred answers, and to look takes milliseconds.
  */
 #include <poll.h>
 #include <stdlib.h>
@@ -58,6 +58,13 @@ void hfi_renew_wake(struct hf_client *client, int64_t at_ms)
         (void)!write(client->wake_fd, &one, sizeof(one)); /* a full counter wakes as well */
 }
 
+void hfi_renew_expect(struct hf_client *client, int64_t at_ms)
+{
+    if (at_ms < client->look_at_ms)
+        client->look_at_ms = at_ms;
+    hfi_renew_wake(client, at_ms);
+}
+
 static int64_t at_least(int64_t value, int64_t min)
 {
     return value > min ? value : min;
@@ -66,6 +73,12 @@ static int64_t at_least(int64_t value, int64_t min)
 static int64_t at_most(int64_t value, int64_t max)
 {
     return value < max ? value : max;
+}
+
+/* No renewal of it is under way, or none that is waited for: it will be due. */
+static void await_its_time(struct hf_lease *lease)
+{
+    lease->client->look_at_ms = at_most(lease->client->look_at_ms, lease->renew_at_ms);
 }
 
 /* ---- answers ---- */
@@ -86,6 +99,7 @@ static void failed(struct hf_lease *lease, int64_t now)
     const int64_t base = at_least(ttl / 60, 10), cap = at_least(at_most(at_most(ttl / 12, left / 8), 2000), 10);
 
     lease->renew_at_ms = now + 5 + hfi_jitter(lease->failures++, base, cap, random->next(random));
+    await_its_time(lease);
 }
 
 static const char *loss_of(Holdfast__V1__Lost__Reason reason)
@@ -176,7 +190,9 @@ static void absorb_all(struct hfi_renewal *renewal, struct news *news)
         at += lease->n_items;
         if (!renewal->overdue) {
             lease->renewing = false;
-            if (!good)
+            if (good)
+                await_its_time(lease);
+            else
                 failed(lease, now);
         }
     }
@@ -408,17 +424,17 @@ static int64_t look_at_leases(struct hf_client *client, int64_t now, bool *due)
     int64_t next = HFI_NEVER;
 
     *due = false;
+    if (now < client->look_at_ms)
+        return client->look_at_ms;
     for (struct hf_lease *lease = client->leases; lease; lease = lease->next) {
         if (lease->rule.lost || !hfi_lease_held(lease))
             continue;
         next = at_most(next, lease->rule.deadline_ms);
-        if (lease->no_renewal || lease->renewing)
-            continue;
-        if (lease->renew_at_ms <= now)
-            *due = true;
-        else
+        if (!lease->no_renewal && !lease->renewing)
             next = at_most(next, lease->renew_at_ms);
     }
+    *due = next <= now;
+    client->look_at_ms = next;
     return next;
 }
 
@@ -444,24 +460,20 @@ int64_t hfi_renew_step(struct hf_client *client)
 {
     struct news news = {.trouble = {.code = HP_OK}};
     const int64_t now = hfi_now(client);
+    int64_t overdue_at = look_at_renewals(client, now, &news), look_at;
     bool due;
-    int64_t next;
 
-    (void)look_at_renewals(client, now, &news);
-    (void)look_at_leases(client, now, &due);
+    look_at = look_at_leases(client, now, &due);
     if (due) {
         send_due(client, now);
         /* Some may have been answered meanwhile; what could not be sent for want of memory must not spin. */
-        next = look_at_renewals(client, now, &news);
-        next = at_most(next, look_at_leases(client, now, &due));
+        overdue_at = look_at_renewals(client, now, &news);
+        look_at = look_at_leases(client, now, &due);
         if (due)
-            next = now + 10;
-    } else {
-        next = look_at_renewals(client, now, &news);
-        next = at_most(next, look_at_leases(client, now, &due));
+            look_at = now + 10;
     }
     tell(client, &news);
-    return next;
+    return at_most(overdue_at, look_at);
 }
 
 static void sleep_until(struct hf_client *client, int64_t at_ms)

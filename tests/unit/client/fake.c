@@ -21,6 +21,7 @@ static struct fake *of_clock(struct hfi_clock *clock)
 
 static int64_t fake_now(struct hfi_clock *clock)
 {
+    of_clock(clock)->clock_reads++;
     return of_clock(clock)->now_ms;
 }
 

@@ -54,6 +54,7 @@ struct fake {
     struct hfi_random random;
     struct hfi_transport transport;
     int64_t now_ms;
+    size_t clock_reads;
     uint64_t random_next;
     bool threads;
     pthread_mutex_t mutex; /* with threads: of what the server keeps */

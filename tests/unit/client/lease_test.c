@@ -283,6 +283,9 @@ static void many_leases_go_in_calls_of_1000(void **state)
     assert_int_equal(renewal(fake, N + 1)->n_items, 1000);
     assert_int_equal(renewal(fake, N + 2)->n_items, 500);
     assert_int_equal(fake->calls[N].at_ms, fake->calls[N + 2].at_ms);
+    fake->clock_reads = 0;
+    assert_int_equal(fake_step_now(fake), fake->calls[N].at_ms + 10000);
+    assert_true(fake->clock_reads < 10); /* no lease is looked at before its time */
     for (int i = 0; i < N; i++) {
         assert_int_equal(hf_lease_deadline_ms(leases[i]), fake->calls[N].at_ms + 28500);
         hf_lease_free(leases[i]);
