@@ -108,7 +108,6 @@ hf_result hf_adopt(hf_client *client, const hf_adopt_options *options, hf_lease 
         return result;
     }
     pthread_mutex_lock(&client->mutex);
-    lease->renew_at_ms = hfi_now(client) + hfi_renew_interval_ms(lease->rule.ttl_ms);
     hfi_lease_add(lease);
     pthread_mutex_unlock(&client->mutex);
     *out = lease;

@@ -137,7 +137,9 @@ bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *
         return false;
     if (hfi_lease_held(lease) && hfi_rule_renewed(&lease->rule, sent_ms, left, now)) {
         lease->failures = 0;
-        lease->renew_at_ms = at_least(lease->renew_at_ms, sent_ms + hfi_renew_interval_ms(lease->rule.ttl_ms));
+        /* A namespace whose max_ttl_ms was lowered leaves less than was asked for. */
+        lease->renew_at_ms = at_least(lease->renew_at_ms,
+                                      sent_ms + at_least(hfi_renew_interval_ms(at_most(left, lease->rule.ttl_ms)), OVERDUE_MIN_MS));
     }
     return true;
 }

@@ -511,7 +511,7 @@ void serve_held(struct fake *fake, const Holdfast__V1__Call *call)
     fake_ok(fake, &response.base);
 }
 
-void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call)
+void serve_left(struct fake *fake, const Holdfast__V1__Call *call, int64_t left_ms)
 {
     const Holdfast__V1__RenewRequest *request =
         (const Holdfast__V1__RenewRequest *)parse(fake, call, &holdfast__v1__renew_request__descriptor);
@@ -519,7 +519,7 @@ void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call)
     Holdfast__V1__Renewed renewed = HOLDFAST__V1__RENEWED__INIT;
     Holdfast__V1__RenewResult item = HOLDFAST__V1__RENEW_RESULT__INIT;
 
-    renewed.ttl_ms = request->ttl_ms;
+    renewed.ttl_ms = left_ms < 0 ? request->ttl_ms : left_ms;
     item.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_RENEWED;
     item.renewed = &renewed;
     response.n_items = request->n_items;
@@ -527,6 +527,11 @@ void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call)
     for (size_t i = 0; i < request->n_items; i++)
         response.items[i] = &item;
     fake_ok(fake, &response.base);
+}
+
+void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    serve_left(fake, call, -1);
 }
 
 void serve_written(struct fake *fake, const Holdfast__V1__Call *call)

@@ -116,12 +116,13 @@ void fake_unpark(struct fake *fake, fake_serve serve);
 size_t fake_parked(struct fake *fake);
 
 /* Usual answers. */
-void serve_grant(struct fake *fake, const Holdfast__V1__Call *call);    /* the whole TTL, token 7 */
-void serve_held(struct fake *fake, const Holdfast__V1__Call *call);     /* by "other", token 3, for 1,000 ms */
-void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call);  /* all, the whole TTL */
-void serve_written(struct fake *fake, const Holdfast__V1__Call *call);  /* version 1 */
-void serve_released(struct fake *fake, const Holdfast__V1__Call *call); /* was held */
-void serve_any(struct fake *fake, const Holdfast__V1__Call *call);      /* each of the good ones by its method */
+void serve_grant(struct fake *fake, const Holdfast__V1__Call *call);                 /* the whole TTL, token 7 */
+void serve_held(struct fake *fake, const Holdfast__V1__Call *call);                  /* by "other", token 3, for 1,000 ms */
+void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call);               /* all, the whole TTL */
+void serve_left(struct fake *fake, const Holdfast__V1__Call *call, int64_t left_ms); /* all; < 0 = the whole TTL */
+void serve_written(struct fake *fake, const Holdfast__V1__Call *call);               /* version 1 */
+void serve_released(struct fake *fake, const Holdfast__V1__Call *call);              /* was held */
+void serve_any(struct fake *fake, const Holdfast__V1__Call *call);                   /* each of the good ones by its method */
 void serve_unavailable(struct fake *fake, const Holdfast__V1__Call *call);
 void serve_lost_reply(struct fake *fake, const Holdfast__V1__Call *call); /* OUTCOME_LOST */
 void serve_stale(struct fake *fake, const Holdfast__V1__Call *call);

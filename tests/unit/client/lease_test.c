@@ -293,6 +293,31 @@ static void many_leases_go_in_calls_of_1000(void **state)
     fake_free(fake);
 }
 
+/* Never shortened, so what remains of the old TTL goes down to the new one, renewal by renewal. */
+static int64_t cut_until_ms;
+static void serve_cut(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    enum { CUT_TO_MS = 6000 };
+    if (cut_until_ms < fake->now_ms + CUT_TO_MS)
+        cut_until_ms = fake->now_ms + CUT_TO_MS;
+    serve_left(fake, call, cut_until_ms - fake->now_ms);
+}
+
+static void what_a_lowered_limit_leaves_is_renewed_in_time(void **state)
+{
+    struct fake *fake = fresh();
+    hf_lease *lease = fake_acquire(fake, "r", 30000);
+
+    (void)state;
+    cut_until_ms = fake->now_ms + 30000;
+    fake->serve = serve_cut;
+    fake_live(fake, 120000);
+    assert_true(hf_lease_valid(lease));
+    assert_in_range(fake_count(fake, HFI_RENEW), 50, 70); /* every 2 s in the end, and so often only then */
+    hf_lease_free(lease);
+    fake_free(fake);
+}
+
 static void different_ttls_are_different_calls(void **state)
 {
     struct fake *fake = fresh();
@@ -672,6 +697,7 @@ int main(void)
         cmocka_unit_test(bad_options_are_refused_here),
         cmocka_unit_test(a_third_of_the_ttl_renews),
         cmocka_unit_test(many_leases_go_in_calls_of_1000),
+        cmocka_unit_test(what_a_lowered_limit_leaves_is_renewed_in_time),
         cmocka_unit_test(different_ttls_are_different_calls),
         cmocka_unit_test(one_resource_twice_never_goes_in_one_call),
         cmocka_unit_test(several_resources_stay_together),
