@@ -101,7 +101,7 @@ static void use(struct oracle_fences *fences, const struct history_call *call, i
                                                          .to = oracle_end(call),
                                                          .call = call,
                                                          .lives = lives,
-                                                         .maybe = call->answer == HISTORY_UNKNOWN};
+                                                         .maybe = call->answer != HISTORY_OK};
 }
 
 static void note_acquire(struct oracle_fences *fences, const struct history_call *call)
@@ -132,7 +132,7 @@ static void note_token(struct oracle_fences *fences, const struct history_call *
         return;
     if (ends && call->answer != HISTORY_REFUSED && call->start_ns < fence->let_go_from)
         fence->let_go_from = call->start_ns;
-    if (call->op == HISTORY_RENEW && call->answer != HISTORY_REFUSED)
+    if (call->op == HISTORY_RENEW)
         use(fences, call, call->token, ok);
     if (oracle_is(call, HISTORY_RENEW, HISTORY_OK))
         lives_by(fence, call);

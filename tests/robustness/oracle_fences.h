@@ -34,7 +34,7 @@ struct oracle_use {
     int64_t from, to;
     const struct history_call *call;
     bool lives; /* and that its lease lived */
-    bool maybe; /* a renewal that nobody was told of: shows nothing, but the lease may have lived longer */
+    bool maybe; /* a renewal that wasn't acknowledged: shows nothing, but it may have happened */
 };
 
 struct oracle_fences {

@@ -32,6 +32,7 @@ struct walk {
     const struct oracle_group *group;
     const struct history_call **reads; /* by version */
     size_t n_reads, next_read;
+    struct bound asked;   /* for higher values of the fence, by the starts of calls alone: for the simplest reason */
     struct bound tokens;  /* for higher values of the fence */
     struct bound free;    /* for the next grant */
     struct bound changed; /* for higher versions, and reads of this one */
@@ -82,7 +83,8 @@ static struct bound end_of(const struct walk *walk, const struct oracle_fence *f
 }
 
 /* Where all renewals are known: was the lease used when it must have run out? The uses by their start: each needs a lease that
- * lived then, which those that began later did not prolong. A renewal nobody was told of may have added its TTL. */
+ * lived then, which those that began later did not prolong. A renewal may arrive once more, late, acknowledged or not: so
+ * each may have added its TTL. */
 static bool check_run_out(struct walk *walk, const struct oracle_fence *fence, const struct oracle_use *uses, size_t n)
 {
     if (!fence->granted || !fence->no_renewal || fence->ttl_ms <= 0 || upset_since(walk, fence->from))
@@ -94,9 +96,10 @@ static bool check_run_out(struct walk *walk, const struct oracle_fence *fence, c
         if (use->lives && late > 0)
             return oracle_wrong(walk->group, use->call, fence->granted, "accepted after its lease had run out (%.3f ms)",
                                 (double)late / MS);
-        if (use->maybe)
-            more += use->call->ttl_ms * MS;
-        else if (use->call->op == HISTORY_RENEW && use->lives && use->to + (use->call->got_ttl_ms + 1) * MS > until)
+        if (use->call->op != HISTORY_RENEW)
+            continue;
+        more += use->call->ttl_ms * MS;
+        if (use->lives && use->to + (use->call->got_ttl_ms + 1) * MS > until)
             until = use->to + (use->call->got_ttl_ms + 1) * MS;
     }
     return true;
@@ -161,23 +164,26 @@ static bool walk_use(struct walk *walk, const struct oracle_fence *fence, const 
         return oracle_wrong(walk->group, use->call, fence->over_by,
                             "accepted after the end of its lease had been acknowledged (%.3f ms)",
                             (double)(moment.at - fence->over) / MS);
-    not_before(tokens, moment.at, use->call,
-               use->lives ? "accepted under an old token after a newer one had been acknowledged"
-                          : "taken for the newest after a higher one had been acknowledged");
+    const char *rule = use->lives ? "accepted under an old token after a newer one had been acknowledged"
+                                  : "taken for the newest after a higher one had been acknowledged";
+    not_before(&walk->asked, use->from, use->call, rule);
+    not_before(tokens, moment.at, use->call, rule);
     return true;
 }
 
 static bool walk_fence(struct walk *walk, const struct oracle_fence *fence, const struct oracle_use *uses, size_t n)
 {
     struct bound moment = walk->tokens;
+    if (walk->asked.at > fence->to)
+        return too_late(walk, &walk->asked, fence->known, fence->to);
     if (fence->granted && walk->free.at > moment.at)
         moment = walk->free;
     not_before(&moment, fence->from, fence->asked, "a token or fence was known before it was asked for");
     if (moment.at > fence->to)
         return too_late(walk, &moment, fence->known, fence->to);
     const struct bound since = {moment.at, moment.by, "used or seen before it can have been granted"};
-    struct bound tokens = {moment.at, fence->asked ? fence->asked : moment.by,
-                           "tokens fell: a lower one was granted after this was known"};
+    struct bound tokens = moment;
+    not_before(&walk->asked, fence->from, fence->asked, "tokens fell: a lower one was asked for after this was known");
     for (size_t i = 0; i < n; i++)
         if (!walk_use(walk, fence, &uses[i], &since, &tokens))
             return false;
@@ -211,7 +217,7 @@ static int reads_by_version(const void *a, const void *b)
 static bool walk_all(const struct oracle_group *group, struct oracle_fences *fences)
 {
     const struct bound none = {INT64_MIN, NULL, ""};
-    struct walk walk = {.group = group, .tokens = none, .free = none, .changed = none, .seen = none, .version = -1};
+    struct walk walk = {.group = group, .asked = none, .tokens = none, .free = none, .changed = none, .seen = none, .version = -1};
     walk.reads = malloc((group->n_calls + 1) * sizeof(const struct history_call *));
     if (!walk.reads)
         abort();
