@@ -7,8 +7,9 @@
  * Non-blocking throughout, in libpq's pipeline mode. What is sent and what follows from the answers is its role's. A connection
  * that isn't wanted rests: it is WAITING without a timer.
  *
- * Of several hosts libpq takes the first that can be written to, but it waits for ever at one that says nothing at all. Such a one
- * makes the next attempt, of any connection, begin with the host behind it.
+ * Of several hosts libpq takes the first that can be written to. Two things it doesn't see: a host that says nothing at all, and
+ * an old primary that came back after a fail-over and can be written to as well. Either makes the next attempt, of any connection,
+ * begin with the host behind it.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -116,8 +117,7 @@ void st_conn_rest(struct st_conn *conn)
 
 /* ------------------------------------------------------------------------------------------------ connecting */
 
-/* The host that this connection is at is no good: the next attempts, of any connection, begin with the one behind it. */
-static void leave_host(struct st_conn *conn)
+void st_conn_leave_host(struct st_conn *conn)
 {
     conn->store->first_host = st_resolve_behind(conn->store->dsn, PQhost(conn->pg), PQport(conn->pg));
 }
@@ -128,7 +128,7 @@ static void timed_out(struct st_conn *conn, const char *what)
     const char *host = conn->pg ? PQhost(conn->pg) : NULL; /* libpq's own default is no name */
     snprintf(why, sizeof(why), "timed out while %s%s%s", what, host && *host ? ", at " : "", host ? host : "");
     if (host)
-        leave_host(conn);
+        st_conn_leave_host(conn);
     st_conn_retry(conn, why);
 }
 
@@ -283,13 +283,15 @@ static void set_up(struct st_conn *conn)
     move(conn, ST_CONN_SETTING_UP);
     st_conn_set_timer(conn, SETUP_MS);
     conn->setup_syncs = 0;
-    if (pq->setnonblocking(conn->pg, 1) != 0 || pq->enterPipelineMode(conn->pg) != 1 || !conn->role->send_setup(conn) ||
-        !st_conn_flush_output(conn))
+    conn->identity = (struct st_identity){{0}, {0}};
+    if (pq->setnonblocking(conn->pg, 1) != 0 || pq->enterPipelineMode(conn->pg) != 1 || !st_conn_send_sql(conn, st_identity_sql) ||
+        !conn->role->send_setup(conn) || !st_conn_flush_output(conn))
         st_conn_retry(conn, PQerrorMessage(conn->pg));
 }
 
 static void begin_to_serve(struct st_conn *conn)
 {
+    st_identity_note(conn);
     move(conn, ST_CONN_SERVING);
     conn->store->io->timer_cancel(conn->store->io, &conn->timer);
     conn->since_ms = st_conn_now(conn);
@@ -302,16 +304,19 @@ static void begin_to_serve(struct st_conn *conn)
 static bool setup_result(struct st_conn *conn, PGresult *res)
 {
     bool ok = true;
+    char why[512];
     if (PQresultStatus(res) == PGRES_PIPELINE_SYNC) {
         conn->setup_syncs++;
         if (conn->expected == 0)
             begin_to_serve(conn);
+    } else if (!conn->identity.system[0]) {
+        ok = st_identity_read(conn, res, why, sizeof(why));
     } else if (!conn->role->setup_result(conn, res)) {
-        char why[512];
         snprintf(why, sizeof(why), "%s", PQresultErrorMessage(res));
-        st_conn_retry(conn, why);
         ok = false;
     }
+    if (!ok)
+        st_conn_retry(conn, why);
     PQclear(res);
     return ok;
 }

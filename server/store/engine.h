@@ -63,6 +63,12 @@ struct st_batch {
 
 enum st_conn_state { ST_CONN_WAITING, ST_CONN_RESOLVING, ST_CONN_CONNECTING, ST_CONN_SETTING_UP, ST_CONN_SERVING, ST_CONN_CLOSED };
 
+/* Which database, and on which branch of its history. */
+struct st_identity {
+    char system[24];  /* "" = not known */
+    char timeline[9]; /* hexadecimal digits, always as many */
+};
+
 struct st_conn;
 
 /* What a connection is for. */
@@ -95,11 +101,12 @@ struct st_conn {
     struct io_watch watch;
     struct io_timer timer; /* of the present state: next attempt, time limit, stall check */
     struct st_resolve *resolve;
-    unsigned attempts;   /* that failed, one after the other */
-    int64_t since_ms;    /* when it began to serve */
-    int64_t progress_ms; /* when something was last sent or received */
-    int expected;        /* Syncs sent and not answered */
-    int setup_syncs;     /* answered */
+    unsigned attempts;           /* that failed, one after the other */
+    int64_t since_ms;            /* when it began to serve */
+    int64_t progress_ms;         /* when something was last sent or received */
+    int expected;                /* Syncs sent and not answered */
+    int setup_syncs;             /* answered */
+    struct st_identity identity; /* of the present session */
     struct st_params params;
 
     /* Of the connections that serve items (session.c, serve.c). */
@@ -142,7 +149,8 @@ struct st_store {
     struct io *io;
     const struct st_pq *pq;
     char *dsn;
-    int first_host; /* of the DSN's list, to be tried first */
+    int first_host;              /* of the DSN's list, to be tried first */
+    struct st_identity identity; /* that was served last: never an older timeline again */
     int max_queue, lock_timeout_ms, stall_ms;
     struct co_limits limits;
     void (*ready)(void *arg);
@@ -259,6 +267,8 @@ static inline bool st_conn_prompt(const struct st_conn *conn, int64_t now)
 void st_conn_close(struct st_conn *conn);
 /* The session, or the attempt at one, is given up because of `why`; another attempt follows after a pause. */
 void st_conn_retry(struct st_conn *conn, const char *why);
+/* The host that this connection is at is no good: the next attempts, of any connection, begin with the one behind it. */
+void st_conn_leave_host(struct st_conn *conn);
 /* The session is ended; the next one is made when it is wanted. */
 void st_conn_rest(struct st_conn *conn);
 /* A Sync is sent. False: the connection is broken. */
@@ -279,6 +289,15 @@ static inline bool st_result_ok(const PGresult *res)
 {
     return PQresultStatus(res) == PGRES_TUPLES_OK || PQresultStatus(res) == PGRES_COMMAND_OK;
 }
+
+/* ------------------------------------------------------------------------------------------------ identity.c */
+
+/* The first statement of each session, and its answer. False, with `why`: it is none, or this is a database of the past. */
+extern const char st_identity_sql[];
+bool st_identity_read(struct st_conn *conn, const PGresult *res, char *why, size_t why_size);
+/* The session is about to serve. Of two databases only its own is served from now on: what is connected to another one leaves it.
+ */
+void st_identity_note(struct st_conn *conn);
 
 /* ------------------------------------------------------------------------------------------------ roles */
 
