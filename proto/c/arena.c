@@ -14,8 +14,8 @@
 
 enum { ALIGNMENT = alignof(max_align_t), BLOCK_FIRST = 1024, BLOCK_MAX = 64 << 10 };
 
-#if defined(__SANITIZE_ADDRESS__)
-enum { EXACT_BLOCKS = 1 }; /* AddressSanitizer sees each allocation by itself */
+#if defined(__SANITIZE_ADDRESS__) || defined(HP_ARENA_EXACT)
+enum { EXACT_BLOCKS = 1 }; /* AddressSanitizer sees each allocation by itself, and so does who makes each one fail */
 #else
 enum { EXACT_BLOCKS = 0 };
 #endif
