@@ -235,7 +235,7 @@ bool svc_item_status(const struct svc *svc, const struct st_item *item, struct h
         hp_status_set(status, HP_R_DATABASE_DOWN, NULL);
         return true;
     case ST_QUEUE_FULL:
-        hp_status_set(status, HP_R_QUEUE_FULL, NULL);
+        hp_status_set(status, HP_R_QUEUE_FULL, "too many calls are waiting, or there is no memory for more");
         return true;
     case ST_TIMED_OUT:
         svc_timed_out(svc, status);

@@ -11,6 +11,8 @@
 #include "store/engine.h"
 #include "store/rows.h"
 
+enum { MEMORY_PAUSE_MS = 20 };
+
 struct st_batch *st_batch_new(int kind)
 {
     struct st_batch *batch = calloc(1, sizeof(*batch));
@@ -53,8 +55,10 @@ struct st_batch *st_batch_take(struct st_conn *conn, enum st_lane lane, int kind
     if (queue->n_items == 0)
         return NULL;
     struct st_batch *batch = st_batch_new(kind);
-    if (!batch)
+    if (!batch) {
+        conn->store->memory_ms = conn->store->io->now_ms(conn->store->io) + MEMORY_PAUSE_MS;
         return NULL; /* they wait for better times, or their deadline */
+    }
     struct co_limits limits = conn->store->limits;
     if (st_kinds[kind].shape != ST_PER_ITEM || lane == ST_ALONE)
         limits.max_items = 1;

@@ -165,6 +165,7 @@ struct st_store {
     struct io_task flush;
     struct io_timer timer; /* deadlines, pauses, batches in flight */
     int64_t timer_at;      /* INT64_MAX = not set */
+    int64_t memory_ms;     /* there was no memory for a batch: taking what waits is tried again then; INT64_MAX = there was */
     bool closing;
     struct st_kind_stats stats[ST_KINDS];
     int n_conns;

@@ -49,7 +49,7 @@ bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *ca
 
 /* Zeroed memory that goes with the call, or NULL. */
 void *st_call_alloc(struct st_call *call, size_t size);
-/* The item failed for lack of memory. */
+/* There is no memory for what the database answered. What the item did, if it is of a kind that writes, is done. */
 void st_rows_no_memory(struct st_item *item);
 /* How many rows a page has if so many are asked for. */
 int32_t st_page(int64_t asked);

@@ -35,8 +35,7 @@ void st_call_release(struct st_call *call)
 
 void st_rows_no_memory(struct st_item *item)
 {
-    item->outcome = ST_FAILED;
-    memcpy(item->sqlstate, "53200", 6);
+    item->outcome = st_kinds[item->kind].writes ? ST_OUTCOME_LOST : ST_QUEUE_FULL;
 }
 
 /* ------------------------------------------------------------------------------------------------ leases */

@@ -40,7 +40,7 @@ static void split(struct st_conn *conn, struct st_batch *batch)
 {
     struct st_batch *second = st_batch_new(batch->kind);
     if (!second) {
-        st_batch_end(conn, batch, ST_FAILED, "53200");
+        st_batch_end(conn, batch, ST_QUEUE_FULL, "");
         st_batch_free(batch);
         return;
     }

@@ -11,7 +11,7 @@ static void on_timer(struct io_timer *timer);
 
 void st_schedule_init(struct st_store *store)
 {
-    store->timer_at = INT64_MAX;
+    store->timer_at = store->memory_ms = INT64_MAX;
     store->timer.fire = on_timer;
     heap_init(&store->deadlines, offsetof(struct st_item, deadline_index));
     heap_init(&store->pauses, offsetof(struct st_item, pause_index));
@@ -39,6 +39,7 @@ static int64_t first_lost(const struct list *sent, int64_t at)
 void st_arm(struct st_store *store)
 {
     int64_t at = earlier(heap_top_key(&store->deadlines, INT64_MAX), heap_top_key(&store->pauses, INT64_MAX));
+    at = earlier(at, store->memory_ms);
     for (int i = 0; i < store->n_conns; i++) {
         const struct st_conn *conn = &store->conns[i];
         if (conn->n_queued && conn->expected > 0 && st_conn_serves(conn))
@@ -140,6 +141,10 @@ static void on_timer(struct io_timer *timer)
     store->timer_at = INT64_MAX;
     expire_waiting(store, now);
     retry_paused(store, now);
+    if (store->memory_ms <= now) {
+        store->memory_ms = INT64_MAX;
+        st_wake(store);
+    }
     for (int i = 0; i < store->n_conns; i++) {
         struct st_conn *conn = &store->conns[i];
         expire_sent(store, &conn->inflight, now);

@@ -57,8 +57,7 @@ void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome o
 
 void st_item_no_memory(struct st_store *store, struct st_item *item)
 {
-    memcpy(item->sqlstate, "53200", 6);
-    st_item_end(store, item, ST_FAILED);
+    st_item_end(store, item, ST_QUEUE_FULL);
 }
 
 void st_item_detach(struct st_store *store, struct st_item *item)
@@ -212,12 +211,12 @@ static void refuse(struct st_store *store, struct st_item *item, enum st_outcome
 static void take_in(struct st_store *store, struct st_item *item)
 {
     if (!heap_set(&store->deadlines, item, item->deadline_ms)) {
-        refuse(store, item, ST_FAILED, "53200");
+        refuse(store, item, ST_QUEUE_FULL, "");
     } else if (st_is_errand(item->kind)) {
         st_errand_add(store, item);
     } else if (!enqueue(store, item, false)) {
         heap_remove(&store->deadlines, item);
-        refuse(store, item, ST_FAILED, "53200");
+        refuse(store, item, ST_QUEUE_FULL, "");
     }
 }
 

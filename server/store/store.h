@@ -82,7 +82,7 @@ enum st_outcome {
 
     ST_OUTCOME_LOST = 100,  /* sent, but not answered in time, or the connection broke: it may or may not have taken effect */
     ST_DATABASE_DOWN = 101, /* not sent; no effect */
-    ST_QUEUE_FULL = 102,    /* not sent; no effect */
+    ST_QUEUE_FULL = 102,    /* no effect: too many items wait, or there is no memory for this one */
     ST_TIMED_OUT = 103,     /* its deadline passed before it was sent; no effect */
     ST_FAILED = 104         /* PostgreSQL refused it; no effect; `sqlstate` and the log tell why */
 };
