@@ -21,7 +21,6 @@
 enum {
     CONNECT_MS = 10000,        /* if there is one host */
     CONNECT_SEVERAL_MS = 5000, /* if there are several: for all up to one that says nothing, which is then left out */
-    SETUP_MS = 60000,          /* attach() may have to end every lease */
     RETRY_BASE_MS = 50,
     RETRY_CAP_MS = 2000,
     STEADY_MS = 1000 /* who served this long begins anew with short pauses */
@@ -281,7 +280,7 @@ static void set_up(struct st_conn *conn)
 {
     const struct st_pq *pq = conn->store->pq;
     move(conn, ST_CONN_SETTING_UP);
-    st_conn_set_timer(conn, SETUP_MS);
+    st_conn_set_timer(conn, conn->store->setup_ms);
     conn->setup_syncs = 0;
     conn->identity = (struct st_identity){{0}, {0}};
     if (pq->setnonblocking(conn->pg, 1) != 0 || pq->enterPipelineMode(conn->pg) != 1 || !st_conn_send_sql(conn, st_identity_sql) ||

@@ -151,7 +151,7 @@ struct st_store {
     char *dsn;
     int first_host;              /* of the DSN's list, to be tried first */
     struct st_identity identity; /* that was served last: never an older timeline again */
-    int max_queue, lock_timeout_ms, stall_ms;
+    int max_queue, lock_timeout_ms, stall_ms, setup_ms;
     struct co_limits limits;
     void (*ready)(void *arg);
     void *ready_arg;

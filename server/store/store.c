@@ -253,6 +253,7 @@ static bool init(struct st_store *store, const struct st_config *cfg)
     store->max_queue = cfg->max_queue > 0 ? cfg->max_queue : 100000;
     store->lock_timeout_ms = cfg->lock_timeout_ms > 0 ? cfg->lock_timeout_ms : 20;
     store->stall_ms = cfg->stall_ms > 0 ? cfg->stall_ms : 20000;
+    store->setup_ms = cfg->setup_ms > 0 ? cfg->setup_ms : 60000;
     store->limits.max_items = cfg->max_batch > 0 ? (size_t)cfg->max_batch : 512;
     store->limits.max_bytes = cfg->max_batch_bytes ? cfg->max_batch_bytes : (size_t)4 << 20;
     store->pq = cfg->pq ? cfg->pq : &st_libpq;

@@ -298,6 +298,7 @@ struct st_config {
     int max_queue;          /* items not done, all connections; 0 = 100,000 */
     int lock_timeout_ms;    /* of the fast lane; 0 = 20 */
     int stall_ms;           /* a connection that answers nothing for so long counts as broken; 0 = 20,000 */
+    int setup_ms;           /* a session has to be set up within so long; 0 = 60,000: attach() may have to end every lease */
     const struct st_pq *pq; /* for tests: libpq's stand-in, which must outlive the store; NULL = libpq */
 };
 
