@@ -301,6 +301,22 @@ char *t_strdup(const char *text)
     return strcpy(t_alloc(strlen(text) + 1), text);
 }
 
+const char *t_self(void)
+{
+    static char path[512];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    if (n <= 0)
+        fail_msg("readlink /proc/self/exe: %s", strerror(errno));
+    path[n] = '\0';
+    return path;
+}
+
+void t_contains(const char *text, const char *part)
+{
+    if (!strstr(text, part))
+        fail_msg("\"%s\" is not in:\n%s", part, text);
+}
+
 char *t_printf(const char *format, ...)
 {
     va_list args;

@@ -134,6 +134,10 @@ struct t_proc *t_cli_spawn(const struct t_server *server, const char *arg, ...) 
 
 /* A new empty folder, mode 0755, with a short absolute path. */
 char *t_tmpdir(void);
+/* The absolute path of this program, to start it again as another process of a test. */
+const char *t_self(void);
+/* The test fails, showing the text, unless `part` is in it. */
+void t_contains(const char *text, const char *part);
 /* A string made by printf. */
 char *t_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The file's content, NUL-terminated; "" if it isn't there. */

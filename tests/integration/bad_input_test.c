@@ -9,31 +9,16 @@
 #include <unistd.h>
 
 #include "integration/calls.h"
+#include "integration/served.h"
 #include "proto/c/envelope.h"
 
-static struct t_server *server;
-static struct t_rpc *rpc;
-static PGconn *conn;
 static int64_t probe; /* the token of the lease by which it is seen that the server still works */
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
-    rpc = t_rpc_open(server->url);
+    serve_rpc(state);
     probe = c_grant(rpc, "probe", 3600000);
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 static int64_t rows(void)
@@ -500,5 +485,5 @@ int main(void)
         cmocka_unit_test(a_negative_timeout),
         cmocka_unit_test(good_and_bad_calls_together),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving_rpc);
 }

@@ -8,30 +8,8 @@
 #include <signal.h>
 #include <string.h>
 
+#include "integration/served.h"
 #include "integration/waiters.h"
-
-static struct t_server *server;
-static struct t_rpc *rpc;
-static PGconn *conn;
-
-static int setup(void **state)
-{
-    (void)state;
-    char *dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
-    rpc = t_rpc_open(server->url);
-    conn = t_connect(dsn);
-    t_keep();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
-}
 
 static void assert_drops_to(const char *resource, int64_t n, int64_t since)
 {
@@ -116,5 +94,5 @@ int main(void)
         cmocka_unit_test(many_connections_end_at_once),
         cmocka_unit_test(one_that_dies_while_it_is_tried_for_holds_nothing),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, serve_rpc, end_serving_rpc);
 }

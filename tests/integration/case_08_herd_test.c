@@ -7,32 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "integration/served.h"
 #include "integration/waiters.h"
 
 enum { HAND_OVERS = 1000, SHUFFLED = 300 };
 
-static struct t_server *server;
-static struct t_rpc *rpc;
-
 struct cost { /* of one hand-over */
     double acquires, releases, others, wake_ups, tries, ms;
 };
-
-static int setup(void **state)
-{
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    rpc = t_rpc_open(server->url);
-    t_keep();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
-}
 
 static int64_t arrivals_wanted;
 
@@ -114,5 +96,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hand_over_costs_the_same_however_many_wait),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, serve_rpc, end_serving_rpc);
 }

@@ -6,30 +6,10 @@
 
 #include <string.h>
 
+#include "integration/served.h"
 #include "integration/waiters.h"
 
 enum { GUARDED_MS = 6000, TTL_MS = 3000 }; /* the transaction outlives the lease by half of its time */
-
-static struct t_server *server;
-static struct t_rpc *rpc;
-static char *dsn;
-
-static int setup(void **state)
-{
-    (void)state;
-    dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
-    rpc = t_rpc_open(server->url);
-    t_keep();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
-}
 
 /* What others get done in `ms`: rounds of acquire, renew, write and release of resources of their own. */
 static int rounds(const char *prefix, int ms)
@@ -48,7 +28,7 @@ static int rounds(const char *prefix, int ms)
 /* The user's transaction: guarded, busy for GUARDED_MS, then committed. */
 static PGconn *begin_guarded(const char *resource, int64_t token)
 {
-    PGconn *user = t_connect(dsn);
+    PGconn *user = t_connect(server->dsn);
     t_sql(user, "begin");
     t_sql(user, "select holdfast.guard('default', '%s', %lld)", resource, (long long)token);
     assert_int_equal(PQsendQuery(user, t_printf("select pg_sleep(%d); commit", GUARDED_MS / 1000)), 1);
@@ -127,5 +107,5 @@ int main(void)
         cmocka_unit_test(a_takeover_waits_and_nobody_else_does),
         cmocka_unit_test(a_takeover_of_an_expired_lease_waits_for_the_transaction),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, serve_rpc, end_serving_rpc);
 }

@@ -1,22 +1,12 @@
 /*
  * cli_test.c - every command of `holdfast`, as a table and as JSON, and every exit status.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static struct t_server *server;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    t_keep();
-    return 0;
-}
 
 /* Runs the command and checks its exit status. */
 #define CLI(expected, ...) expect_status(t_cli(server, __VA_ARGS__, NULL), expected, #__VA_ARGS__)
@@ -26,12 +16,6 @@ static struct t_result expect_status(struct t_result result, int expected, const
     if (result.status != expected)
         fail_msg("%s: exit %d instead of %d\nout: %s\nerr: %s", what, result.status, expected, result.out, result.err);
     return result;
-}
-
-static void contains(const char *text, const char *part)
-{
-    if (!strstr(text, part))
-        fail_msg("\"%s\" is not in:\n%s", part, text);
 }
 
 /* One line on stderr that begins so, and nothing on stdout. */
@@ -56,16 +40,16 @@ static void acquires(void **state)
     struct t_result result = CLI(0, "acquire", "a/one", "--task", "reports", "--holder", "me", "--ttl", "20s");
     (void)state;
 
-    contains(result.out, "RESOURCE  TOKEN  TTL\na/one     1      ");
+    t_contains(result.out, "RESOURCE  TOKEN  TTL\na/one     1      ");
     assert_string_equal(result.err, "");
     result = CLI(1, "acquire", "a/one");
     assert_string_equal(result.out, "");
     says(result, "holdfast: HELD: a/one is held by me for reports (token 1, ");
     result = CLI(1, "--json", "acquire", "a/one");
-    contains(result.out, "{\"held\":{\"resource\":\"a/one\",\"task\":\"reports\",\"holder\":\"me\",\"token\":\"1\",");
+    t_contains(result.out, "{\"held\":{\"resource\":\"a/one\",\"task\":\"reports\",\"holder\":\"me\",\"token\":\"1\",");
     assert_string_equal(result.err, "");
     result = CLI(0, "acquire", "a/two", "--json");
-    contains(result.out, "{\"granted\":{\"grants\":[{\"resource\":\"a/two\",\"token\":\"1\"}],\"ttlMs\":\"");
+    t_contains(result.out, "{\"granted\":{\"grants\":[{\"resource\":\"a/two\",\"token\":\"1\"}],\"ttlMs\":\"");
 }
 
 static void acquires_several(void **state)
@@ -73,8 +57,8 @@ static void acquires_several(void **state)
     struct t_result result = CLI(0, "acquire", "several/b", "several/a");
     (void)state;
 
-    contains(result.out, "several/b  1");
-    contains(result.out, "several/a  1");
+    t_contains(result.out, "several/b  1");
+    t_contains(result.out, "several/a  1");
     says(CLI(1, "acquire", "several/c", "several/a"), "holdfast: HELD: several/a ");
     CLI(0, "acquire", "several/c");
     says(CLI(2, "acquire", "several/d", "several/e", "--wait", "1s"), "holdfast: MALFORMED: ");
@@ -85,11 +69,11 @@ static void repeats_by_request_id(void **state)
 {
     (void)state;
 
-    contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
-    contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
+    t_contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
+    t_contains(CLI(0, "--json", "acquire", "repeat", "--request-id", "x1").out, "\"token\":\"1\"");
     CLI(0, "release", "repeat", "1");
     says(CLI(1, "acquire", "repeat", "--request-id", "x1"), "holdfast: ENDED: ");
-    contains(CLI(1, "--json", "acquire", "repeat", "--request-id", "x1").out, "{\"ended\":{\"token\":\"1\"}}");
+    t_contains(CLI(1, "--json", "acquire", "repeat", "--request-id", "x1").out, "{\"ended\":{\"token\":\"1\"}}");
 }
 
 static void waits(void **state)
@@ -104,7 +88,7 @@ static void waits(void **state)
     assert_int_equal(t_proc_wait(waiting, 700), -1);
     CLI(0, "release", "wait", token);
     assert_int_equal(t_proc_wait(waiting, 5000), 0);
-    contains(t_proc_out(waiting), "wait      2");
+    t_contains(t_proc_out(waiting), "wait      2");
 }
 
 /* The waiter is gone from the server's queue before the program ends; nothing is granted to nobody. */
@@ -120,7 +104,7 @@ static void a_signal_cancels_a_wait(void **state)
         t_proc_kill(waiting, signals[i]);
         assert_int_equal(t_proc_wait(waiting, 3000), 128 + signals[i]);
         assert_string_equal(t_proc_out(waiting), "");
-        contains(t_proc_err(waiting), t_printf("holdfast: CANCELLED: interrupted by SIG%s\n", sigabbrev_np(signals[i])));
+        t_contains(t_proc_err(waiting), t_printf("holdfast: CANCELLED: interrupted by SIG%s\n", sigabbrev_np(signals[i])));
         CLI(0, "release", resource, token);
         CLI(0, "acquire", resource); /* nobody has it */
     }
@@ -160,7 +144,7 @@ static void waits_in_the_servers_queue(void **state)
     CLI(0, "release", resource, token);
     assert_int_equal(t_proc_wait(waiting, 5000), 0);
     assert_true(t_now_ms() - began < 1000);
-    contains(CLI(0, "stats").out, "HAND-OVERS");
+    t_contains(CLI(0, "stats").out, "HAND-OVERS");
 }
 
 static void refuses_bad_input(void **state)
@@ -202,9 +186,9 @@ static void refuses_bad_input(void **state)
     says(CLI(2, "--timeout", "0s", "acquire", "a"), "holdfast: MALFORMED: --timeout 0s");
     struct t_result result = CLI(2, "acquire", "bad", "--ttl", "1ms", "--json");
     assert_string_equal(result.out, "");
-    contains(result.err, "{\"code\":3,");
-    contains(result.err, "\"reason\":\"LIMIT\"");
-    contains(CLI(2, "--json", "renew", "a", "x").err, "\"reason\":\"MALFORMED\"");
+    t_contains(result.err, "{\"code\":3,");
+    t_contains(result.err, "\"reason\":\"LIMIT\"");
+    t_contains(CLI(2, "--json", "renew", "a", "x").err, "\"reason\":\"MALFORMED\"");
 }
 
 static void renews(void **state)
@@ -212,12 +196,12 @@ static void renews(void **state)
     char *token = token_of("renew", "20s");
     (void)state;
 
-    contains(CLI(0, "renew", "renew", token, "--ttl", "1h").out, "RESOURCE  TOKEN  TTL\nrenew     1      ");
-    contains(CLI(0, "--json", "renew", "renew", token).out, "{\"items\":[{\"renewed\":{\"ttlMs\":\"");
+    t_contains(CLI(0, "renew", "renew", token, "--ttl", "1h").out, "RESOURCE  TOKEN  TTL\nrenew     1      ");
+    t_contains(CLI(0, "--json", "renew", "renew", token).out, "{\"items\":[{\"renewed\":{\"ttlMs\":\"");
     says(CLI(1, "renew", "renew", "9"), "holdfast: UNKNOWN_TOKEN: ");
     CLI(0, "release", "renew", token);
     says(CLI(1, "renew", "renew", token), "holdfast: RELEASED: the lease of renew under token 1 is lost");
-    contains(CLI(1, "--json", "renew", "renew", token).out, "{\"items\":[{\"lost\":{\"reason\":\"RELEASED\"}}]}");
+    t_contains(CLI(1, "--json", "renew", "renew", token).out, "{\"items\":[{\"lost\":{\"reason\":\"RELEASED\"}}]}");
 }
 
 static void renews_in_a_loop(void **state)
@@ -228,12 +212,12 @@ static void renews_in_a_loop(void **state)
     struct t_proc *loop = t_cli_spawn(server, "renew", "--loop", "loop", token, "--ttl", "1s", NULL);
     struct t_proc *json = t_cli_spawn(server, "renew", "--loop", "loop", token, "--ttl", "1s", "--json", NULL);
     assert_int_equal(t_proc_wait(loop, 3000), -1); /* three times the TTL */
-    contains(CLI(0, "check", "loop", token).out, "CURRENT");
+    t_contains(CLI(0, "check", "loop", token).out, "CURRENT");
     t_proc_kill(loop, SIGTERM);
     assert_int_equal(t_proc_wait(loop, 3000), 0);
     assert_string_equal(t_proc_out(loop), "");
     assert_string_equal(t_proc_err(loop), "");
-    contains(CLI(0, "check", "loop", token).out, "CURRENT"); /* it was not released */
+    t_contains(CLI(0, "check", "loop", token).out, "CURRENT"); /* it was not released */
 
     CLI(0, "break", "loop", "--token", token, "--reason", "test");
     assert_int_equal(t_proc_wait(json, 3000), 1);
@@ -242,7 +226,7 @@ static void renews_in_a_loop(void **state)
     for (const char *at = t_proc_out(json); (at = strstr(at, "{\"items\":[{\"renewed\":{\"ttlMs\":\"")); at++)
         lines++;
     assert_in_range(lines, 5, 20);
-    contains(t_proc_out(json), "{\"items\":[{\"lost\":{\"reason\":\"BROKEN\"}}]}\n");
+    t_contains(t_proc_out(json), "{\"items\":[{\"lost\":{\"reason\":\"BROKEN\"}}]}\n");
 
     says(CLI(1, "renew", "--loop", "loop", token), "holdfast: lease lost: BROKEN");
     says(CLI(1, "renew", "--loop", "loop", "77"), "holdfast: lease lost: UNKNOWN_TOKEN");
@@ -276,10 +260,10 @@ static void releases(void **state)
     char *token = token_of("release", "20s");
     (void)state;
 
-    contains(CLI(0, "release", "release", token).out, "RELEASED");
-    contains(CLI(0, "--json", "release", "release", token).out, "{\"items\":[{\"wasHeld\":true}]}");
+    t_contains(CLI(0, "release", "release", token).out, "RELEASED");
+    t_contains(CLI(0, "--json", "release", "release", token).out, "{\"items\":[{\"wasHeld\":true}]}");
     says(CLI(1, "release", "release", "7"), "holdfast: NOT_HELD: ");
-    contains(CLI(1, "--json", "release", "release", "7").out, "{\"items\":[{\"wasHeld\":false}]}");
+    t_contains(CLI(1, "--json", "release", "release", "7").out, "{\"items\":[{\"wasHeld\":false}]}");
 }
 
 static void checks(void **state)
@@ -287,17 +271,17 @@ static void checks(void **state)
     char *token = token_of("check", "20s");
     (void)state;
 
-    contains(CLI(0, "check", "check", token).out, "CURRENT");
-    contains(CLI(0, "--json", "check", "check", token).out, "{\"items\":[{\"current\":{\"remainingMs\":\"");
+    t_contains(CLI(0, "check", "check", token).out, "CURRENT");
+    t_contains(CLI(0, "--json", "check", "check", token).out, "{\"items\":[{\"current\":{\"remainingMs\":\"");
     CLI(0, "release", "check", token);
     struct t_result result = CLI(1, "check", "check", token);
-    contains(result.out, "NOT_HELD");
+    t_contains(result.out, "NOT_HELD");
     says(result, "holdfast: NOT_HELD: ");
     token_of("check", "20s");
     result = CLI(1, "check", "check", token);
-    contains(result.out, "STALE");
+    t_contains(result.out, "STALE");
     says(result, "holdfast: STALE_TOKEN: ");
-    contains(CLI(1, "--json", "check", "check", token).out, "{\"items\":[{\"stale\":{\"fence\":\"2\"}}]}");
+    t_contains(CLI(1, "--json", "check", "check", token).out, "{\"items\":[{\"stale\":{\"fence\":\"2\"}}]}");
 }
 
 static void writes_and_reads(void **state)
@@ -305,25 +289,26 @@ static void writes_and_reads(void **state)
     char *token = token_of("write", "60s"), *next;
     (void)state;
 
-    contains(CLI(0, "write", "write", token, "hello").out, "RESOURCE  VERSION  FENCE  REPLAYED\nwrite     1        1      no\n");
+    t_contains(CLI(0, "write", "write", token, "hello").out, "RESOURCE  VERSION  FENCE  REPLAYED\nwrite     1        1      no\n");
     struct t_result result = CLI(0, "read", "write");
     assert_string_equal(result.out, "hello");
-    contains(CLI(0, "--json", "read", "write").out, "{\"exists\":true,\"value\":\"aGVsbG8=\",\"version\":\"1\",\"fence\":\"1\",");
-    contains(CLI(0, "--json", "write", "write", token, "--", "--x").out, "{\"version\":\"2\",\"fence\":\"1\",\"replayed\":false}");
+    t_contains(CLI(0, "--json", "read", "write").out, "{\"exists\":true,\"value\":\"aGVsbG8=\",\"version\":\"1\",\"fence\":\"1\",");
+    t_contains(CLI(0, "--json", "write", "write", token, "--", "--x").out,
+               "{\"version\":\"2\",\"fence\":\"1\",\"replayed\":false}");
     assert_string_equal(CLI(0, "read", "write").out, "--x");
     CLI(0, "write", "write", token, "");
     assert_string_equal(CLI(0, "read", "write").out, "");
     says(CLI(1, "write", "write", token, "x", "--expected-version", "1"), "holdfast: VERSION_MISMATCH: ");
-    contains(CLI(1, "--json", "write", "write", token, "x", "--expected-version", "1").err, "\"reason\":\"VERSION_MISMATCH\"");
+    t_contains(CLI(1, "--json", "write", "write", token, "x", "--expected-version", "1").err, "\"reason\":\"VERSION_MISMATCH\"");
     CLI(0, "write", "write", token, "x", "--expected-version", "3");
     CLI(0, "write", "write", token, "y", "--write-seq", "5");
-    contains(CLI(0, "write", "write", token, "y", "--write-seq", "5").out, "yes");
+    t_contains(CLI(0, "write", "write", token, "y", "--write-seq", "5").out, "yes");
     says(CLI(1, "write", "write", token, "z", "--write-seq", "4"), "holdfast: SUPERSEDED: ");
     CLI(0, "release", "write", token);
     says(CLI(1, "write", "write", token, "z"), "holdfast: NOT_HELD: ");
     next = token_of("write", "60s");
     says(CLI(1, "write", "write", token, "z"), "holdfast: STALE_TOKEN: ");
-    contains(CLI(1, "--json", "write", "write", token, "z").err, "{\"code\":9,");
+    t_contains(CLI(1, "--json", "write", "write", token, "z").err, "{\"code\":9,");
     says(CLI(2, "write", "write", next), "holdfast: MALFORMED: write needs one of");
     says(CLI(2, "write", "write", next, "x", "--file", "/etc/hostname"), "holdfast: MALFORMED: write needs one of");
     says(CLI(2, "write", "write", next, "--file", "/nonexistent"), "holdfast: MALFORMED: cannot read /nonexistent: ");
@@ -348,7 +333,7 @@ static void writes_binary(void **state)
                          t_printf("HOLDFAST_SERVER=%s", server->url), NULL};
     struct t_result result =
         expect_status(t_run((const char *[]){"sh", "-c", script, NULL}, &(struct t_spawn_opts){.env = env}, 30000), 0, "binary");
-    contains(result.out, "1048576\n");
+    t_contains(result.out, "1048576\n");
     script = "head -c 1048577 /dev/zero | $H write binary $T -";
     result =
         expect_status(t_run((const char *[]){"sh", "-c", script, NULL}, &(struct t_spawn_opts){.env = env}, 30000), 2, "large");
@@ -362,12 +347,12 @@ static void deletes(void **state)
 
     CLI(0, "write", "delete", token, "x");
     says(CLI(1, "delete", "delete", token, "--expected-version", "7"), "holdfast: VERSION_MISMATCH: ");
-    contains(CLI(0, "delete", "delete", token, "--write-seq", "3").out, "delete    2        1      no\n");
-    contains(CLI(0, "--json", "delete", "delete", token, "--write-seq", "3").out, "\"replayed\":true");
+    t_contains(CLI(0, "delete", "delete", token, "--write-seq", "3").out, "delete    2        1      no\n");
+    t_contains(CLI(0, "--json", "delete", "delete", token, "--write-seq", "3").out, "\"replayed\":true");
     struct t_result result = CLI(1, "read", "delete");
     assert_string_equal(result.out, "");
     says(result, "holdfast: NO_VALUE: delete has no value (version 2)");
-    contains(CLI(1, "--json", "read", "delete").out, "{\"exists\":false,");
+    t_contains(CLI(1, "--json", "read", "delete").out, "{\"exists\":false,");
     says(CLI(1, "delete", "delete", "9"), "holdfast: ");
     says(CLI(1, "read", "never-was"), "holdfast: NO_SUCH_RESOURCE: ");
 }
@@ -382,20 +367,21 @@ static void lists(void **state)
     token = token_of("list/c", "60s");
     CLI(0, "release", "list/c", token);
     struct t_result result = CLI(0, "resources", "--prefix", "list/");
-    contains(result.out, "RESOURCE  FENCE  LEASED  VERSION  BYTES\n"
-                         "list/a    1      yes     1        5\n"
-                         "list/b    1      yes     0        -\n"
-                         "list/c    1      no      0        -\n");
-    contains(CLI(0, "--json", "resources", "--prefix", "list/c").out, "{\"resources\":[{\"resource\":\"list/c\",\"fence\":\"1\",");
+    t_contains(result.out, "RESOURCE  FENCE  LEASED  VERSION  BYTES\n"
+                           "list/a    1      yes     1        5\n"
+                           "list/b    1      yes     0        -\n"
+                           "list/c    1      no      0        -\n");
+    t_contains(CLI(0, "--json", "resources", "--prefix", "list/c").out,
+               "{\"resources\":[{\"resource\":\"list/c\",\"fence\":\"1\",");
     result = CLI(0, "leases", "--prefix", "list/");
-    contains(result.out, "list/a    1      ");
-    contains(result.out, "somebody\n");
+    t_contains(result.out, "list/a    1      ");
+    t_contains(result.out, "somebody\n");
     assert_null(strstr(result.out, "list/c"));
     result = CLI(0, "leases", "--holder", "somebody", "--json");
-    contains(result.out, "\"resource\":\"list/b\"");
+    t_contains(result.out, "\"resource\":\"list/b\"");
     assert_null(strstr(result.out, "list/a"));
-    contains(CLI(0, "leases", "--prefix", "nothing/").out, "RESOURCE");
-    contains(CLI(0, "--json", "leases", "--prefix", "nothing/").out, "{");
+    t_contains(CLI(0, "leases", "--prefix", "nothing/").out, "RESOURCE");
+    t_contains(CLI(0, "--json", "leases", "--prefix", "nothing/").out, "{");
 }
 
 /* More than one page. */
@@ -427,13 +413,13 @@ static void shows_a_lease(void **state)
 
     CLI(0, "acquire", "lease", "--task", "work", "--holder", "me", "--request-id", "req-7");
     result = CLI(0, "lease", "lease");
-    contains(result.out, "STATE     LIVE\n");
-    contains(result.out, "TASK      work\n");
-    contains(result.out, "HOLDER    me\n");
-    contains(result.out, "REQUEST   req-7\n");
+    t_contains(result.out, "STATE     LIVE\n");
+    t_contains(result.out, "TASK      work\n");
+    t_contains(result.out, "HOLDER    me\n");
+    t_contains(result.out, "REQUEST   req-7\n");
     CLI(0, "release", "lease", "1");
-    contains(CLI(0, "lease", "lease").out, "STATE     RELEASED\n");
-    contains(CLI(0, "--json", "lease", "lease").out, "\"state\":\"RELEASED\"");
+    t_contains(CLI(0, "lease", "lease").out, "STATE     RELEASED\n");
+    t_contains(CLI(0, "--json", "lease", "lease").out, "\"state\":\"RELEASED\"");
     says(CLI(1, "lease", "never-was"), "holdfast: NO_SUCH_RESOURCE: ");
 }
 
@@ -444,18 +430,18 @@ static void breaks(void **state)
 
     says(CLI(2, "break", "break", "--token", token), "holdfast: MALFORMED: break needs");
     says(CLI(2, "break", "break", "--reason", "stuck"), "holdfast: MALFORMED: break needs");
-    contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n");
+    t_contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n");
     says(CLI(1, "renew", "break", token), "holdfast: BROKEN: ");
     says(CLI(1, "write", "break", token, "x"), "holdfast: STALE_TOKEN: ");
-    contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n"); /* a repeat */
+    t_contains(CLI(0, "break", "break", "--token", token, "--reason", "stuck").out, "break     BROKEN  2\n"); /* a repeat */
     char *next = token_of("break", "60s");
     says(CLI(1, "break", "break", "--token", token, "--reason", "stuck"), "holdfast: CHANGED: ");
-    contains(CLI(1, "--json", "break", "break", "--token", token, "--reason", "stuck").out,
-             "{\"changed\":{\"token\":\"3\",\"live\":true}}");
+    t_contains(CLI(1, "--json", "break", "break", "--token", token, "--reason", "stuck").out,
+               "{\"changed\":{\"token\":\"3\",\"live\":true}}");
     CLI(0, "release", "break", next);
     says(CLI(1, "break", "break", "--token", next, "--reason", "stuck"), "holdfast: CHANGED: ");
     token = token_of("break", "60s");
-    contains(CLI(0, "--json", "break", "break", "--token", token, "--reason", "stuck").out, "{\"broken\":{\"fence\":\"");
+    t_contains(CLI(0, "--json", "break", "break", "--token", token, "--reason", "stuck").out, "{\"broken\":{\"fence\":\"");
 }
 
 static void shows_stats(void **state)
@@ -463,12 +449,12 @@ static void shows_stats(void **state)
     struct t_result result = CLI(0, "stats");
     (void)state;
 
-    contains(result.out, "SCHEMA ");
-    contains(result.out, "serving\n");
-    contains(result.out, "/holdfast.v1.LeaseService/Acquire");
+    t_contains(result.out, "SCHEMA ");
+    t_contains(result.out, "serving\n");
+    t_contains(result.out, "/holdfast.v1.LeaseService/Acquire");
     result = CLI(0, "stats", "--json");
-    contains(result.out, "\"schemaVersion\":\"");
-    contains(result.out, "\"draining\":false");
+    t_contains(result.out, "\"schemaVersion\":\"");
+    t_contains(result.out, "\"draining\":false");
 }
 
 static void makes_namespaces(void **state)
@@ -476,22 +462,22 @@ static void makes_namespaces(void **state)
     struct t_result result = CLI(0, "namespace", "create", "shop", "--lock-delay", "2s", "--max-ttl", "1m", "--audit-writes", "on");
     (void)state;
 
-    contains(
+    t_contains(
         result.out,
         "NAMESPACE  LOCK DELAY  MIN TTL  MAX TTL  AUDIT WRITES  MAX LEASES  MAX WAITERS  MAX BYTES  KEEP DAYS  FLOOR  STATE\n"
         "shop       2.0s        100ms    1m00s    on            -           -            -          400        0      serving\n");
     CLI(0, "namespace", "create", "shop", "--lock-delay", "2s", "--max-ttl", "1m", "--audit-writes", "on"); /* the same */
     says(CLI(1, "namespace", "create", "shop", "--lock-delay", "3s"), "holdfast: PARAMETER_CONFLICT: ");
-    contains(
+    t_contains(
         CLI(0, "namespace", "set", "shop", "--max-leases", "1", "--audit-writes", "off").out,
         "shop       2.0s        100ms    1m00s    off           1           -            -          400        0      serving\n");
     result = CLI(0, "--json", "namespace", "set", "shop", "--max-value-bytes", "1000");
-    contains(result.out, "{\"namespace\":{\"name\":\"shop\",\"policy\":{\"lockDelayMs\":\"2000\",");
-    contains(result.out, "\"maxValueBytes\":\"1000\"");
+    t_contains(result.out, "{\"namespace\":{\"name\":\"shop\",\"policy\":{\"lockDelayMs\":\"2000\",");
+    t_contains(result.out, "\"maxValueBytes\":\"1000\"");
     result = CLI(0, "namespace", "list");
-    contains(result.out, "\ndefault ");
-    contains(result.out, "\nshop ");
-    contains(CLI(0, "--json", "namespace", "list").out, "{\"namespaces\":[{\"name\":\"default\"");
+    t_contains(result.out, "\ndefault ");
+    t_contains(result.out, "\nshop ");
+    t_contains(CLI(0, "--json", "namespace", "list").out, "{\"namespaces\":[{\"name\":\"default\"");
     says(CLI(2, "namespace", "set", "shop", "--min-ttl", "2m"), "holdfast: MALFORMED: policy.min_ttl_ms: "); /* above max_ttl */
     says(CLI(2, "namespace", "create", "sh\nop"), "holdfast: ");
     says(CLI(2, "namespace", "create", "long", "--lock-delay", "2m"), "holdfast: LIMIT: ");
@@ -514,7 +500,7 @@ static void tells_what_happened(void **state)
     CLI(0, "--namespace", "told", "release", "a", "1");
     CLI(0, "--namespace", "told", "acquire", "b", "--holder", "you");
     struct t_result result = CLI(0, "--namespace", "told", "audit");
-    contains(result.out, "TIME                      KIND     RESOURCE  TOKEN  PRIOR  ACTOR");
+    t_contains(result.out, "TIME                      KIND     RESOURCE  TOKEN  PRIOR  ACTOR");
     const char *grant = strstr(result.out, "Z  grant    a         1      -      me"), *write = strstr(result.out, "Z  write    a "),
                *release = strstr(result.out, "Z  release  a "),
                *other = strstr(result.out, "Z  grant    b         1      -      you");
@@ -522,16 +508,16 @@ static void tells_what_happened(void **state)
     assert_true(other < release && release < write && write < grant); /* newest first */
     result = CLI(0, "--namespace", "told", "audit", "--resource", "b");
     assert_null(strstr(result.out, " a "));
-    contains(result.out, "  b  ");
+    t_contains(result.out, "  b  ");
     result = CLI(0, "--namespace", "told", "audit", "--limit", "1", "--json");
-    contains(result.out, "{\"entries\":[{\"id\":\"");
-    contains(result.out, "\"kind\":\"grant\",\"resource\":\"b\",\"token\":\"1\",");
+    t_contains(result.out, "{\"entries\":[{\"id\":\"");
+    t_contains(result.out, "\"kind\":\"grant\",\"resource\":\"b\",\"token\":\"1\",");
     assert_null(strstr(result.out, "\"resource\":\"a\""));
     says(CLI(1, "--namespace", "nowhere", "audit"), "holdfast: NO_SUCH_NAMESPACE: ");
     token = token_of("told/many", "60s");
     for (int i = 0; i < 5; i++)
         CLI(0, "renew", "told/many", token);
-    contains(CLI(0, "audit", "--resource", "told/many").out, "grant");
+    t_contains(CLI(0, "audit", "--resource", "told/many").out, "grant");
 }
 
 static void namespaces_and_environment(void **state)
@@ -556,9 +542,9 @@ static void helps(void **state)
     (void)state;
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
-        contains(result.out, t_printf("\n  %s ", commands[i]));
-        contains(CLI(0, "help", commands[i]).out, t_printf("usage: holdfast %s", commands[i]));
-        contains(CLI(0, commands[i], "--help").out, t_printf("usage: holdfast %s", commands[i]));
+        t_contains(result.out, t_printf("\n  %s ", commands[i]));
+        t_contains(CLI(0, "help", commands[i]).out, t_printf("usage: holdfast %s", commands[i]));
+        t_contains(CLI(0, commands[i], "--help").out, t_printf("usage: holdfast %s", commands[i]));
     }
     assert_null(strstr(result.out, "demo-worker"));
     assert_string_equal(CLI(0, "--help").out, result.out);
@@ -575,7 +561,7 @@ static void out_of_reach(void **state)
     result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "acquire", "x", NULL}, NULL, 10000);
     says(expect_status(result, 3, "no server"), "holdfast: UNAVAILABLE: ");
     result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "stats", "--json", NULL}, NULL, 10000);
-    contains(expect_status(result, 3, "no server").err, "{\"code\":14,");
+    t_contains(expect_status(result, 3, "no server").err, "{\"code\":14,");
     result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "demo", NULL}, NULL, 10000);
     expect_status(result, 3, "demo without server");
     result = t_run((const char *[]){T_HOLDFAST, "--server", "nonsense", "acquire", "x", NULL}, NULL, 10000);
@@ -591,9 +577,9 @@ static void database_down(void **state)
     expect_status(t_cli(other, "acquire", "x", NULL), 0, "acquire");
     t_pg_stop(pg, T_PG_FAST);
     struct t_result result = t_cli(other, "--timeout", "2s", "acquire", "y", NULL);
-    contains(expect_status(result, 4, "acquire without database").err, "holdfast: ");
+    t_contains(expect_status(result, 4, "acquire without database").err, "holdfast: ");
     result = t_cli(other, "--timeout", "2s", "--json", "read", "x", NULL);
-    contains(expect_status(result, 4, "read without database").err, "\"reason\":\"");
+    t_contains(expect_status(result, 4, "read without database").err, "\"reason\":\"");
     t_server_kill(other, SIGKILL);
 }
 
@@ -627,5 +613,5 @@ int main(void)
         cmocka_unit_test(out_of_reach),
         cmocka_unit_test_teardown(database_down, t_teardown),
     };
-    return cmocka_run_group_tests(tests, setup, t_teardown);
+    return cmocka_run_group_tests(tests, serve, end_serving);
 }

@@ -2,7 +2,6 @@
  * client_endpoints_test.c - two servers of one database, of which one dies, stops or falls silent at a time: leases live on, under
  * the same token, and far from their deadline.
  */
-#include "client_proxy.h"
 #include "harness/harness.h"
 
 #include <holdfast/holdfast.h>
@@ -10,6 +9,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "integration/client_proxy.h"
+#include "integration/clients.h"
 
 enum { TTL = 2000 };
 
@@ -33,23 +35,8 @@ struct pair {
 static hf_client *client_of(const char *servers)
 {
     const hf_client_options options = {.servers = servers, .timeout_ms = 20000, .on_loss = on_loss};
-    hf_client *client = NULL;
-    hf_error error;
 
-    if (hf_client_new(&options, &client, &error) != HF_OK)
-        fail_msg("%s", error.message);
-    return client;
-}
-
-static hf_lease *acquire(hf_client *client, const char *resource)
-{
-    const hf_acquire_options options = {.resource = resource, .ttl_ms = TTL};
-    hf_lease *lease = NULL;
-    hf_error error;
-
-    if (hf_acquire(client, &options, &lease, NULL, &error) != HF_OK)
-        fail_msg("acquire %s: %s %s", resource, error.reason, error.message);
-    return lease;
+    return cl_new(&options);
 }
 
 /* Two servers and a client that holds a lease; `first` instead of the first server's URL, or NULL. */
@@ -60,7 +47,7 @@ static struct pair begin(const char *(*way_to)(struct t_server *server))
 
     atomic_store(&told, 0);
     pair.client = client_of(t_printf("%s,%s", way_to ? way_to(pair.servers[0]) : pair.servers[0]->url, pair.servers[1]->url));
-    pair.lease = acquire(pair.client, "r");
+    pair.lease = cl_acquire(pair.client, "r", TTL);
     pair.token = hf_lease_token(pair.lease);
     return pair;
 }
@@ -197,7 +184,7 @@ static void a_client_begins_beside_a_stopped_server(void **state)
     t_server_kill(stopped, SIGSTOP);
     start = t_now_ms();
     pair.client = client_of(t_printf("%s,%s,tcp://127.0.0.1:%d", stopped->url, good->url, t_free_port()));
-    pair.lease = acquire(pair.client, "r");
+    pair.lease = cl_acquire(pair.client, "r", TTL);
     pair.token = hf_lease_token(pair.lease);
     assert_true(t_now_ms() - start < 2000);
     assert_true(least_left(&pair, TTL * 2) > TTL / 4);
@@ -213,7 +200,7 @@ static void servers_that_drain_lose_nothing(void **state)
 
     (void)state;
     for (int i = 0; i < 100; i++)
-        leases[i] = acquire(pair.client, t_printf("many/%d", i));
+        leases[i] = cl_acquire(pair.client, t_printf("many/%d", i), TTL);
     for (int round = 0; round < 4; round++) {
         assert_int_equal(t_server_stop(pair.servers[round % 2]), 0);
         assert_true(least_left(&pair, TTL) > TTL / 4);

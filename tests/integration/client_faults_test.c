@@ -1,7 +1,6 @@
 /*
  * client_faults_test.c - the library when the server dies, cannot be reached, or its answers are lost.
  */
-#include "client_proxy.h"
 #include "harness/harness.h"
 
 #include <holdfast/holdfast.h>
@@ -13,6 +12,8 @@
 #include <string.h>
 
 #include "client/lib/call.h"
+#include "integration/client_proxy.h"
+#include "integration/clients.h"
 
 static atomic_int told;
 static const char *_Atomic told_reason;
@@ -44,23 +45,8 @@ static hf_client *client_of(const char *servers, int64_t timeout_ms, int64_t con
 {
     const hf_client_options options = {
         .servers = servers, .timeout_ms = timeout_ms, .connect_timeout_ms = connect_timeout_ms, .on_loss = on_loss};
-    hf_client *client = NULL;
-    hf_error error;
 
-    if (hf_client_new(&options, &client, &error) != HF_OK)
-        fail_msg("%s", error.message);
-    return client;
-}
-
-static hf_lease *acquire(hf_client *client, const char *resource, int64_t ttl_ms)
-{
-    const hf_acquire_options options = {.resource = resource, .ttl_ms = ttl_ms};
-    hf_lease *lease = NULL;
-    hf_error error;
-
-    if (hf_acquire(client, &options, &lease, NULL, &error) != HF_OK)
-        fail_msg("acquire %s: %s %s", resource, error.reason, error.message);
-    return lease;
+    return cl_new(&options);
 }
 
 static void no_server_is_said_in_time(void **state)
@@ -97,7 +83,7 @@ static void the_second_of_two_servers_serves(void **state)
     char *dsn = t_database();
     struct t_server *one = t_server_start("--dsn", dsn, NULL), *two = t_server_start("--dsn", dsn, NULL);
     hf_client *client = client_of(t_printf("%s,%s", one->url, two->url), 20000, 5000);
-    hf_lease *lease = acquire(client, "failover", 3000);
+    hf_lease *lease = cl_acquire(client, "failover", 3000);
     hf_error error;
 
     (void)state;
@@ -166,7 +152,7 @@ static void a_server_killed_amid_writes_loses_none(void **state)
     for (int i = 0; i < WRITERS; i++) {
         char name[32];
         snprintf(name, sizeof(name), "kill/%d", i);
-        writers[i] = (struct writer){.client = client, .lease = acquire(client, name, 60000)};
+        writers[i] = (struct writer){.client = client, .lease = cl_acquire(client, name, 60000)};
         assert_int_equal(pthread_create(&threads[i], NULL, write_on, &writers[i]), 0);
     }
     for (int i = 0; i < KILLS; i++) {
@@ -202,7 +188,7 @@ static void leases_outlive_a_short_absence_of_the_server(void **state)
 {
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
     hf_client *client = client_of(server->url, 20000, 20000);
-    hf_lease *lease = acquire(client, "absence", 8000);
+    hf_lease *lease = cl_acquire(client, "absence", 8000);
     const int64_t token = hf_lease_token(lease);
     hf_value value;
     hf_error error;
@@ -230,7 +216,7 @@ static void a_lost_answer_to_a_write_is_asked_for_again(void **state)
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
     struct proxy *proxy = proxy_start(server->url);
     hf_client *client = client_of(proxy_url(proxy), 20000, 5000), *direct = client_of(server->url, 0, 0);
-    hf_lease *lease = acquire(client, "lost answer", 30000);
+    hf_lease *lease = cl_acquire(client, "lost answer", 30000);
     struct writer writer = {.client = client, .lease = lease};
     pthread_t thread;
     hf_value value;
@@ -308,7 +294,7 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
     struct proxy *proxy = proxy_start(server->url);
     hf_client *client = client_of(proxy_url(proxy), 20000, 5000);
-    hf_lease *lease = acquire(client, "silence", 1500);
+    hf_lease *lease = cl_acquire(client, "silence", 1500);
     hf_error error;
     int64_t deadline;
 
@@ -331,7 +317,7 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     assert_int_equal(atomic_load(&told), 1);
     hf_lease_free(lease);
 
-    lease = acquire(client, "silence", 1500); /* the client itself is well */
+    lease = cl_acquire(client, "silence", 1500); /* the client itself is well */
     assert_int_equal(hf_lease_token(lease), 2);
     assert_int_equal(hf_release(lease, &error), HF_OK);
     hf_lease_free(lease);
@@ -347,7 +333,7 @@ static void a_client_can_be_freed_amid_silence(void **state)
     int64_t start;
 
     (void)state;
-    (void)acquire(client, "left", 600);
+    (void)cl_acquire(client, "left", 600);
     proxy_mode(proxy, PROXY_DROP_ALL);
     t_sleep_ms(400); /* a renewal is under way */
     start = t_now_ms();
@@ -369,7 +355,7 @@ static void a_client_can_be_freed_at_the_moment_of_a_timeout(void **state)
         hf_lease *leases[CLIENTS];
         for (int j = 0; j < CLIENTS; j++) {
             clients[j] = client_of(server->url, 5000, 0);
-            leases[j] = acquire(clients[j], t_printf("moment/%d/%d", i, j), 400 + j);
+            leases[j] = cl_acquire(clients[j], t_printf("moment/%d/%d", i, j), 400 + j);
         }
         t_server_kill(server, SIGSTOP);
         for (int j = 0; j < CLIENTS; j++) {

@@ -1,7 +1,7 @@
 /*
  * client_lease_test.c - the library against a real server: leases, guarded values, repeats, what is refused.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <holdfast/holdfast.h>
 #include <pthread.h>
@@ -11,8 +11,8 @@
 
 #include "client/lib/call.h"
 #include "holdfast/v1/admin.pb-c.h"
+#include "integration/clients.h"
 
-static struct t_server *server;
 static hf_client *client;
 
 static atomic_int told;
@@ -34,23 +34,15 @@ static bool was_told(void *arg)
 
 static int setup(void **state)
 {
-    hf_client_options options = {.on_loss = on_loss, .holder = "tester"};
-    hf_error error;
-
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    options.servers = server->url;
-    if (hf_client_new(&options, &client, &error) != HF_OK)
-        fail_msg("%s", error.message);
-    t_keep();
+    serve(state);
+    client = cl_new(&(hf_client_options){.servers = server->url, .on_loss = on_loss, .holder = "tester"});
     return 0;
 }
 
 static int teardown(void **state)
 {
-    (void)state;
     hf_client_free(client);
-    return 0;
+    return end_serving(state);
 }
 
 static int each(void **state)
@@ -58,17 +50,6 @@ static int each(void **state)
     (void)state;
     atomic_store(&told, 0);
     return 0;
-}
-
-static hf_lease *acquire(const char *resource, int64_t ttl_ms)
-{
-    const hf_acquire_options options = {.resource = resource, .ttl_ms = ttl_ms};
-    hf_lease *lease = NULL;
-    hf_error error;
-
-    if (hf_acquire(client, &options, &lease, NULL, &error) != HF_OK)
-        fail_msg("acquire %s: %s %s", resource, error.reason, error.message);
-    return lease;
 }
 
 #define expect(call, wanted) expect_result((call), (wanted), #call, __LINE__, &error)
@@ -82,7 +63,7 @@ static void expect_result(hf_result got, hf_result wanted, const char *what, int
 
 static void a_lease_lives_writes_and_ends(void **state)
 {
-    hf_lease *lease = acquire("basic", 2000), *second = NULL;
+    hf_lease *lease = cl_acquire(client, "basic", 2000), *second = NULL;
     const hf_acquire_options again = {.resource = "basic", .holder = "somebody else"};
     const int64_t token = hf_lease_token(lease);
     hf_write_result written;
@@ -123,7 +104,7 @@ static void a_lease_lives_writes_and_ends(void **state)
 
 static void versions_guard_too(void **state)
 {
-    hf_lease *lease = acquire("versions", 10000);
+    hf_lease *lease = cl_acquire(client, "versions", 10000);
     hf_write_options options = {.check_version = true, .expected_version = 0};
     hf_write_result result;
     hf_value value;
@@ -158,7 +139,7 @@ static void several_resources_are_all_or_none(void **state)
 {
     const char *const names[] = {"multi/b", "multi/a", "multi/c"};
     const hf_acquire_options options = {.resources = names, .n_resources = 3, .ttl_ms = 5000, .task = "move"};
-    hf_lease *one = acquire("multi/c", 5000), *lease = NULL;
+    hf_lease *one = cl_acquire(client, "multi/c", 5000), *lease = NULL;
     hf_held held;
     hf_error error;
 
@@ -197,7 +178,7 @@ static void a_request_id_gets_its_grant_again_and_never_a_new_one(void **state)
 
 static void a_broken_lease_is_told_within_a_renewal(void **state)
 {
-    hf_lease *lease = acquire("broken", 1500);
+    hf_lease *lease = cl_acquire(client, "broken", 1500);
     hf_break_result result;
     hf_error error;
 
@@ -263,13 +244,13 @@ static void without_renewal_it_expires(void **state)
 
 static void a_service_can_ask_for_a_verdict(void **state)
 {
-    hf_lease *old = acquire("checked", 5000), *lease;
+    hf_lease *old = cl_acquire(client, "checked", 5000), *lease;
     hf_check_item items[3];
     hf_error error;
 
     (void)state;
     expect(hf_release(old, &error), HF_OK);
-    lease = acquire("checked", 5000);
+    lease = cl_acquire(client, "checked", 5000);
     items[0] = (hf_check_item){.resource = "checked", .token = hf_lease_token(lease)};
     items[1] = (hf_check_item){.resource = "unheard of", .token = 1};
     expect(hf_check(client, items, 2, &error), HF_OK);
@@ -293,7 +274,7 @@ static void leases_and_resources_are_listed(void **state)
 {
     const hf_label labels[] = {{"team", "blue"}};
     const hf_acquire_options labelled = {.resource = "list/b", .ttl_ms = 5000, .labels = labels, .n_labels = 1, .task = "nightly"};
-    hf_lease *a = acquire("list/a", 5000), *b = NULL, *c = acquire("list/c", 5000);
+    hf_lease *a = cl_acquire(client, "list/a", 5000), *b = NULL, *c = cl_acquire(client, "list/c", 5000);
     hf_list_options options = {.prefix = "list/", .page_size = 2};
     hf_page *page = NULL, *next = NULL;
     hf_error error;
@@ -351,7 +332,7 @@ static void wrong_calls_name_their_field(void **state)
     assert_non_null(strstr(error.field, "resources"));
     options = (hf_acquire_options){.resource = "bad \xff utf8"};
     expect(hf_acquire(client, &options, &lease, NULL, &error), HF_INVALID);
-    lease = acquire("big", 5000);
+    lease = cl_acquire(client, "big", 5000);
     expect(hf_write(lease, NULL, big, sizeof(big), NULL, &error), HF_INVALID);
     assert_string_equal(error.field, "value");
     expect(hf_write(lease, NULL, big, HF_VALUE_MAX, NULL, &error), HF_OK);

@@ -4,7 +4,7 @@
  *
  * The worker is this program, run again with arguments.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <holdfast/holdfast.h>
 #include <signal.h>
@@ -85,26 +85,11 @@ static int worker(const char *url, const char *resource)
 
 /* ---- the test ---- */
 
-static struct t_server *server;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    t_keep();
-    return 0;
-}
-
 static struct t_proc *start_worker(const char *resource, int64_t *token)
 {
-    char self[512];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    const char *const argv[] = {self, "worker", server->url, resource, NULL};
-    struct t_proc *proc;
+    const char *const argv[] = {t_self(), "worker", server->url, resource, NULL};
+    struct t_proc *proc = t_spawn(argv, NULL);
 
-    assert_true(n > 0);
-    self[n] = '\0';
-    proc = t_spawn(argv, NULL);
     t_proc_expect_out(proc, "HOLDING ", 20000);
     *token = strtoll(strstr(t_proc_out(proc), "HOLDING ") + 8, NULL, 10);
     return proc;
@@ -211,5 +196,5 @@ int main(int argc, char **argv)
 
     if (argc == 4 && strcmp(argv[1], "worker") == 0)
         return worker(argv[2], argv[3]);
-    return cmocka_run_group_tests(tests, setup, NULL);
+    return cmocka_run_group_tests(tests, serve, end_serving);
 }

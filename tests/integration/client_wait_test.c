@@ -2,8 +2,7 @@
  * client_wait_test.c - hf_acquire waiting in a server's queue: order, hand-over, cancelling, and what happens to a wait when its
  * server dies, stops, drains, or its answers are lost.
  */
-#include "client_proxy.h"
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <holdfast/holdfast.h>
 #include <pthread.h>
@@ -16,27 +15,14 @@
 #include <unistd.h>
 
 #include "client/lib/call.h"
+#include "integration/client_proxy.h"
+#include "integration/clients.h"
 
 static hf_client *client_of(const char *servers)
 {
     const hf_client_options options = {.servers = servers, .timeout_ms = 20000};
-    hf_client *client = NULL;
-    hf_error error;
 
-    if (hf_client_new(&options, &client, &error) != HF_OK)
-        fail_msg("%s", error.message);
-    return client;
-}
-
-static hf_lease *acquire(hf_client *client, const char *resource, int64_t ttl_ms)
-{
-    const hf_acquire_options options = {.resource = resource, .ttl_ms = ttl_ms};
-    hf_lease *lease = NULL;
-    hf_error error;
-
-    if (hf_acquire(client, &options, &lease, NULL, &error) != HF_OK)
-        fail_msg("acquire %s: %s %s", resource, error.reason, error.message);
-    return lease;
+    return cl_new(&options);
 }
 
 static void give_back(hf_lease *lease)
@@ -144,28 +130,25 @@ static void does_not_overstate(hf_client *client, hf_lease *lease)
 
 /* ---- one server ---- */
 
-static struct t_server *server;
 static hf_client *client;
 
 static int setup(void **state)
 {
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
+    serve(state);
     client = client_of(server->url);
-    t_keep();
     return 0;
 }
 
 static int teardown(void **state)
 {
     hf_client_free(client);
-    return t_teardown(state);
+    return end_serving(state);
 }
 
 static void a_release_hands_over_in_order(void **state)
 {
     struct waiter w[5] = {0};
-    hf_lease *lease = acquire(client, "order", 30000);
+    hf_lease *lease = cl_acquire(client, "order", 30000);
 
     (void)state;
     for (int i = 0; i < 5; i++) {
@@ -190,7 +173,7 @@ static void a_release_hands_over_in_order(void **state)
 static void a_wait_that_is_over_says_by_whom(void **state)
 {
     struct waiter w = {0};
-    hf_lease *lease = acquire(client, "over", 30000);
+    hf_lease *lease = cl_acquire(client, "over", 30000);
 
     (void)state;
     start(&w, client, "over", "over-1", 700);
@@ -209,7 +192,7 @@ static void an_expired_lease_is_handed_over_soon(void **state)
     const int64_t began = t_now_ms();
 
     (void)state;
-    (void)acquire(other, "expired", 1500);
+    (void)cl_acquire(other, "expired", 1500);
     hf_client_free(other); /* as if it had died */
     start(&w, client, "expired", "expired-1", 30000);
     ends(&w, HF_OK, 10000);
@@ -221,7 +204,7 @@ static void an_expired_lease_is_handed_over_soon(void **state)
 static void a_cancelled_wait_leaves_the_queue(void **state)
 {
     struct waiter first = {0}, second = {0};
-    hf_lease *lease = acquire(client, "cancel", 30000);
+    hf_lease *lease = cl_acquire(client, "cancel", 30000);
     int64_t cancelled;
 
     (void)state;
@@ -245,7 +228,7 @@ static void freeing_a_client_takes_its_waiters_along(void **state)
 {
     struct waiter w[3] = {0};
     hf_client *other = client_of(server->url);
-    hf_lease *lease = acquire(client, "freed", 30000);
+    hf_lease *lease = cl_acquire(client, "freed", 30000);
     int64_t began;
 
     (void)state;
@@ -265,7 +248,7 @@ static void freeing_a_client_takes_its_waiters_along(void **state)
 static void a_long_wait_stays_one_waiter_in_its_place(void **state)
 {
     struct waiter first = {0}, second = {0};
-    hf_lease *lease = acquire(client, "long", 30000);
+    hf_lease *lease = cl_acquire(client, "long", 30000);
 
     (void)state;
     start(&first, client, "long", "long-1", 60000);
@@ -288,7 +271,7 @@ static void a_long_wait_stays_one_waiter_in_its_place(void **state)
 static void a_fork_leaves_a_wait_alone(void **state)
 {
     struct waiter w = {0};
-    hf_lease *lease = acquire(client, "fork", 30000);
+    hf_lease *lease = cl_acquire(client, "fork", 30000);
 
     (void)state;
     start(&w, client, "fork", "fork-1", 60000);
@@ -322,7 +305,7 @@ static void a_hundred_waiters_are_all_served(void **state)
 {
     enum { N = 100 };
     static struct waiter w[N];
-    hf_lease *lease = acquire(client, "herd", 30000);
+    hf_lease *lease = cl_acquire(client, "herd", 30000);
     bool served[N + 2] = {false};
 
     (void)state;
@@ -350,7 +333,7 @@ static void a_lost_grant_is_asked_for_again(void **state)
     struct proxy *proxy = proxy_start(server->url);
     hf_client *through = client_of(proxy_url(proxy));
     struct waiter w = {.ttl_ms = 4000};
-    hf_lease *lease = acquire(client, "lost", 30000);
+    hf_lease *lease = cl_acquire(client, "lost", 30000);
     hf_value value;
 
     (void)state;
@@ -386,7 +369,7 @@ static void a_wait_goes_on_at_the_other_server(void **state)
         struct t_server *one = t_server_start("--dsn", dsn, NULL), *two = t_server_start("--dsn", dsn, NULL);
         hf_client *holder = client_of(two->url), *waiting = client_of(t_printf("%s,%s", one->url, two->url));
         struct waiter w = {.ttl_ms = 3000};
-        hf_lease *lease = acquire(holder, "moved", 30000);
+        hf_lease *lease = cl_acquire(holder, "moved", 30000);
         int64_t left;
         start(&w, waiting, "moved", "moved-1", 120000);
         t_sleep_ms(500);
@@ -426,7 +409,7 @@ static void waiters_of_two_servers_are_all_served(void **state)
     char *dsn = t_database();
     struct t_server *one = t_server_start("--dsn", dsn, NULL), *two = t_server_start("--dsn", dsn, NULL);
     hf_client *clients[2] = {client_of(one->url), client_of(two->url)};
-    hf_lease *lease = acquire(clients[0], "both", 30000);
+    hf_lease *lease = cl_acquire(clients[0], "both", 30000);
     int64_t slowest = 0;
 
     (void)state;

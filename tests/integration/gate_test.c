@@ -179,13 +179,8 @@ static void expect(int64_t token, int64_t wait_ms, hf_result result, int64_t fen
 
 static struct t_proc *spawn(const char *what, const char *a, const char *b, const char *c, const char *d, const char *e)
 {
-    const char *argv[] = {"/proc/self/exe", what, a, b, c, d, e, NULL};
-    char self[512];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *const argv[] = {t_self(), what, a, b, c, d, e, NULL};
 
-    assert_true(n > 0);
-    self[n] = '\0';
-    argv[0] = self;
     return t_spawn(argv, NULL);
 }
 

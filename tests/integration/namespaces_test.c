@@ -6,26 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "integration/served.h"
 #include "integration/waiters.h"
-
-static struct t_server *server;
-static struct t_rpc *rpc;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    rpc = t_rpc_open(server->url);
-    t_keep();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
-}
 
 #define SET(policy, group, Group, field, value)                                                                                    \
     ((policy).group##_case = HOLDFAST__V1__NAMESPACE_POLICY__##Group, (policy).field = (value))
@@ -361,5 +343,5 @@ int main(void)
         cmocka_unit_test(the_audit_tells_the_newest_first),
         cmocka_unit_test(bad_input),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, serve_rpc, end_serving_rpc);
 }

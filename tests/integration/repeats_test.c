@@ -6,31 +6,9 @@
 #include <string.h>
 
 #include "integration/calls.h"
-
-static struct t_server *server;
-static struct t_rpc *rpc;
-static PGconn *conn;
+#include "integration/served.h"
 
 #define assert_case(message, name, wanted) assert_int_equal((message)->outcome_case, HOLDFAST__V1__##name##__OUTCOME_##wanted)
-
-static int setup(void **state)
-{
-    (void)state;
-    char *dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
-    rpc = t_rpc_open(server->url);
-    t_keep();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    t_rpc_close(rpc);
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
-}
 
 static void acquire_again_while_the_lease_lives_is_the_same_grant(void **state)
 {
@@ -252,5 +230,5 @@ int main(void)
         cmocka_unit_test(break_again),
         cmocka_unit_test(acquires_at_the_same_time_are_one),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, serve_rpc, end_serving_rpc);
 }

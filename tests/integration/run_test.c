@@ -4,7 +4,7 @@
  * Every process of a command holds a shared lock on a file (inherited with its descriptor): who can lock it exclusively knows
  * that all of them are gone.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,16 +17,6 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-static struct t_server *server;
-
-static int setup(void **state)
-{
-    (void)state;
-    server = t_server_start("--dsn", t_database(), NULL);
-    t_keep();
-    return 0;
-}
 
 #define RUN(resource, script) t_cli(server, "run", resource, "--", "sh", "-c", script, NULL)
 
@@ -454,5 +444,5 @@ int main(void)
         cmocka_unit_test(killed_guardian),
         cmocka_unit_test(terminal),
     };
-    return cmocka_run_group_tests(tests, setup, t_teardown);
+    return cmocka_run_group_tests(tests, serve, end_serving);
 }

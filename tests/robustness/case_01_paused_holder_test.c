@@ -9,7 +9,7 @@
  * The three are played side by side. A is this program, run again with arguments, on a proxy of its own. Environment:
  * HOLDFAST_CASE_TTL_MS (default 1500), HOLDFAST_CASE_HOLD_MS (how long the write is held at least; default: past the takeover).
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -123,8 +123,6 @@ static int be_a(const char *how, const char *url, const char *resource, int64_t 
 
 /* ------------------------------------------------------------------------------------------------ the test */
 
-static struct t_server *server;
-static PGconn *conn;
 static int64_t ttl_ms, hold_ms;
 
 struct story {
@@ -140,35 +138,20 @@ struct story {
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
+    serve(state);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 1500);
     hold_ms = case_ms("HOLDFAST_CASE_HOLD_MS", 0);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
     oracle_audit_writes(conn, "default");
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 static void start(struct story *s)
 {
-    char self[512];
-    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    assert_true(n > 0);
-    self[n] = '\0';
     snprintf(s->resource, sizeof(s->resource), "case 1/%s", s->how);
     s->px = px_start(server->url, 1);
     s->renewals = px_add(s->px, &(struct px_rule){.direction = PX_REQUEST, .method = "Renew", .action = PX_PASS});
     s->writes = px_add(s->px, &(struct px_rule){.direction = PX_REQUEST, .method = "Write", .action = PX_PASS});
-    const char *const argv[] = {self, s->how, px_url(s->px), s->resource, t_printf("%lld", (long long)ttl_ms), NULL};
+    const char *const argv[] = {t_self(), s->how, px_url(s->px), s->resource, t_printf("%lld", (long long)ttl_ms), NULL};
     s->a = t_spawn(argv, NULL);
 }
 
@@ -307,5 +290,5 @@ int main(int argc, char **argv)
     };
     if (argc == 5)
         return be_a(argv[1], argv[2], argv[3], strtoll(argv[4], NULL, 10));
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

@@ -7,7 +7,7 @@
  *
  * All of it is played side by side, each with a client and a proxy of its own.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,8 +21,6 @@
 
 enum { SOON = 20000, SLACK = 1500 /* of a busy machine */, GOOD = 2 /* renewals that go well before */ };
 
-static struct t_server *server;
-static PGconn *conn;
 static int64_t ttl_ms;
 
 struct silence {
@@ -54,21 +52,10 @@ enum { N = sizeof(silences) / sizeof(silences[0]) };
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
+    serve(state);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 3000);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
     oracle_audit_writes(conn, "default");
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 /* ------------------------------------------------------------------------------------------------ the play */
@@ -221,5 +208,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_lease_whose_renewals_are_dead_ends_in_time),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

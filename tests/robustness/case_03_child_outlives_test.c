@@ -8,7 +8,7 @@
  * Every process of A's command holds a shared lock on a file, inherited with its descriptor; B's command, as the first thing it
  * does, tries to lock it exclusively and writes down whether it could. Environment: HOLDFAST_CASE_TTL_MS (default 3000).
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -23,8 +23,6 @@
 
 enum { SOON = 30000 };
 
-static struct t_server *server;
-static PGconn *conn;
 static int64_t ttl_ms;
 
 /* Six processes that ignore SIGTERM: in the group, in sessions of their own, orphans, children of those. */
@@ -43,20 +41,9 @@ struct story {
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
+    serve(state);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 3000);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 static bool written(void *path)
@@ -151,5 +138,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_old_child_is_gone_before_the_new_one_starts),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

@@ -9,7 +9,7 @@
  * Environment: HOLDFAST_CASE_LEASES (default 2,000), HOLDFAST_CASE_TTL_MS (default 5000), HOLDFAST_CASE_BLOCK_MS (default 1.5 TTL).
  * At full length by long/case_04: 50,000 leases, 20 s, 30 s; by long/endurance the callback blocks for minutes.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,8 +28,6 @@
 
 enum { LATENCY_MS = 200, SOON = 30000, SAMPLES = 48, ROWS = 12 };
 
-static struct t_server *server;
-static PGconn *conn;
 static size_t n_leases;
 static int64_t ttl_ms, block_ms;
 
@@ -46,22 +44,11 @@ static struct {
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
+    serve(state);
     n_leases = (size_t)case_ms("HOLDFAST_CASE_LEASES", 2000);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 5000);
     block_ms = case_ms("HOLDFAST_CASE_BLOCK_MS", ttl_ms * 3 / 2);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 static void on_log(hf_log_level level, const char *line, void *arg)
@@ -238,5 +225,5 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_lease_is_lost),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

@@ -10,7 +10,7 @@
  * Environment: HOLDFAST_CASE_LEASES (default 4,000 each time), HOLDFAST_CASE_TTL_MS (default 3000), HOLDFAST_CASE_SWEEPER (one of
  * ordinary, none, restless; default: all three). At full length by long/case_05: 200,000 leases of 30 s.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <inttypes.h>
 #include <pthread.h>
@@ -28,9 +28,6 @@
 
 enum { HOLDERS = 4, TAKERS = 64, OTHERS = 2, LATE_MS = 2000, OTHERS_P99_MS = 2000, SOON = 30000, MAX_TIMES = 1 << 18 };
 
-static struct t_server *server;
-static char *dsn;
-static PGconn *conn;
 static size_t n_leases;
 static int64_t ttl_ms;
 
@@ -57,12 +54,8 @@ static int be_holder(const char *url, const char *prefix, size_t first, size_t n
 
 static struct t_proc *start_holder(const char *prefix, size_t first, size_t n)
 {
-    char self[512];
-    const ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    assert_true(len > 0);
-    self[len] = '\0';
-    const char *const argv[] = {self, server->url, prefix, t_printf("%zu", first), t_printf("%zu", n), t_printf("%" PRId64, ttl_ms),
-                                NULL};
+    const char *const argv[] = {
+        t_self(), server->url, prefix, t_printf("%zu", first), t_printf("%zu", n), t_printf("%" PRId64, ttl_ms), NULL};
     return t_spawn(argv, NULL);
 }
 
@@ -227,7 +220,7 @@ static void start_sweeper(enum sweeper kind)
     atomic_store(&sweeper.stop, false);
     if (kind == ORDINARY)
         return;
-    sweeper.conn = t_connect(dsn);
+    sweeper.conn = t_connect(server->dsn);
     if (kind == NONE)
         t_sql(sweeper.conn, "SELECT pg_advisory_lock(hashtext('holdfast.sweep'))");
     else
@@ -247,21 +240,10 @@ static void stop_sweeper(void)
 
 static int setup(void **state)
 {
-    (void)state;
-    dsn = t_database();
+    serve(state);
     n_leases = (size_t)case_ms("HOLDFAST_CASE_LEASES", 4000);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 3000);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 static void hold_all(struct t_proc **holders, const char *prefix)
@@ -345,5 +327,5 @@ int main(int argc, char **argv)
     if (argc == 6)
         return be_holder(argv[1], argv[2], (size_t)strtoull(argv[3], NULL, 10), (size_t)strtoull(argv[4], NULL, 10),
                          strtoll(argv[5], NULL, 10));
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

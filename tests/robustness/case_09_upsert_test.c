@@ -5,7 +5,7 @@
  * hand, or the fence row too. Wanted: lost, with the reason; the renewal makes no row and moves no deadline; and the next grant is
  * above t2. (Once a fence row is deleted by hand nothing is left to count from but the namespace's floor: AdvanceFences first.)
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -17,30 +17,22 @@
 
 enum { SOON = 20000, LONG = 60000 };
 
-static struct t_server *server;
-static PGconn *conn;
 static int64_t ttl_ms;
 static struct history *history;
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
+    serve(state);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 500);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
     oracle_audit_writes(conn, "default");
     history = history_new(NULL);
-    t_keep();
     return 0;
 }
 
 static int teardown(void **state)
 {
     history_free(history);
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
+    return end_serving(state);
 }
 
 static struct worker worker_new(int number, const char *url)

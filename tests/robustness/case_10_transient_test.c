@@ -9,7 +9,7 @@
  *
  * A definite LOST, in contrast, ends the lease at once, is told once, and is never asked again.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -23,28 +23,14 @@
 
 enum { SOON = 20000 };
 
-static struct t_server *server;
-static char *dsn;
-static PGconn *conn;
 static int64_t ttl_ms;
 
 static int setup(void **state)
 {
-    (void)state;
-    dsn = t_database();
+    serve(state);
     ttl_ms = case_ms("HOLDFAST_CASE_TTL_MS", 6000);
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
     oracle_audit_writes(conn, "default");
-    t_keep();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
 }
 
 /* ------------------------------------------------------------------------------------------------ outages */
@@ -165,7 +151,7 @@ static void a_lease_outlives_an_outage_of_60_percent_of_its_ttl(void **state)
         struct outage *o = &outages[i];
         o->kind = (enum kind)(i / 2);
         o->when_due = i % 2;
-        o->conn = t_connect(dsn);
+        o->conn = t_connect(server->dsn);
         o->px = px_start(server->url, 1);
         snprintf(o->resource, sizeof(o->resource), "case 10/%s/%d", kind_names[o->kind], o->when_due);
         watch_start(&o->watch, px_url(o->px), 0, o->resource, ttl_ms);
@@ -283,5 +269,5 @@ int main(void)
         cmocka_unit_test(a_lease_outlives_an_outage_of_60_percent_of_its_ttl),
         cmocka_unit_test(a_definite_loss_is_never_asked_again),
     };
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, end_serving);
 }

@@ -7,7 +7,7 @@
  * one step of the version, a later write never undone, an ended acquire told `ended`, the next holder's lease untouched, and
  * nothing stuck. The client library then lives through the same by its own repeats. The oracle judges all of it in the end.
  */
-#include "harness/harness.h"
+#include "harness/served.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -25,8 +25,6 @@ enum fault { DROPPED, LATE, TWICE, TWICE_LATE, FAULTS };
 static const char *const fault_names[] = {"dropped", "late", "twice", "twice and late"};
 static const enum px_action actions[] = {PX_DROP, PX_HOLD, PX_DOUBLE, PX_DOUBLE_LATE};
 
-static struct t_server *server;
-static PGconn *conn;
 static struct px *px;
 static struct history *history;
 static struct worker a, b;
@@ -43,10 +41,7 @@ struct scene {
 
 static int setup(void **state)
 {
-    (void)state;
-    char *dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
-    conn = t_connect(dsn);
+    serve(state);
     oracle_audit_writes(conn, "default");
     t_sql(conn, "INSERT INTO holdfast.namespace (name, audit_writes) VALUES ('library', true)");
     px = px_start(server->url, 1);
@@ -54,7 +49,6 @@ static int setup(void **state)
     a = (struct worker){.history = history, .client = worker_client(px_url(px)), .number = 1, .timeout_ms = HASTY_MS};
     b = (struct worker){
         .history = history, .client = worker_client(server->url), .number = 2, .timeout_ms = SOON, .retry = HFI_RETRY_HARMLESS};
-    t_keep();
     return 0;
 }
 
@@ -64,9 +58,7 @@ static int teardown(void **state)
     hf_client_free(b.client);
     history_free(history);
     px_stop(px);
-    PQfinish(conn);
-    assert_int_equal(t_server_stop(server), 0);
-    return t_teardown(state);
+    return end_serving(state);
 }
 
 /* ------------------------------------------------------------------------------------------------ asking */

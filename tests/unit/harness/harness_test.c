@@ -109,12 +109,7 @@ static void test_stopped_backend(void **state)
 static void test_keeper(void **state)
 {
     (void)state;
-    const char *self[] = {"/proc/self/exe", "--victim", NULL};
-    char exe[512];
-    ssize_t len = readlink("/proc/self/exe", exe, sizeof(exe) - 1);
-    assert_true(len > 0);
-    exe[len] = '\0';
-    self[0] = exe;
+    const char *const self[] = {t_self(), "--victim", NULL};
     const char *env[] = {"HOLDFAST_TEST_PG", NULL};
     struct t_spawn_opts opts = {.env = env};
     struct t_proc *proc = t_spawn(self, &opts);
