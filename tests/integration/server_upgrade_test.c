@@ -1,10 +1,8 @@
 /*
  * server_upgrade_test.c - servers are upgraded one by one: those of schema 1 go on working while and after a new one migrates
  * their database; a newer schema is served if it says that it may be, and left alone.
- *
- * fixtures/schema1.sql is a database as servers of schema 1 made it; the statements below are those that they prepare.
  */
-#include "harness/harness.h"
+#include "harness/schema_1.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -16,32 +14,6 @@
 
 #include "schema/schema.h"
 #include "store/migrate.h"
-
-static const struct {
-    const char *name, *sql;
-} statements[] = {
-    {"acquire", "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_batch("
-                "$1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], $7::text[])"},
-    {"acquire_all", "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_all("
-                    "$1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text)"},
-    {"renew", "SELECT i, outcome, ttl_ms FROM holdfast.renew_batch($1::text[], $2::text[], $3::int8[], $4::int8[], $5::bool)"},
-    {"release", "SELECT i, outcome FROM holdfast.release_batch($1::text[], $2::text[], $3::int8[])"},
-    {"write", "SELECT i, outcome, version, fence, write_seq FROM holdfast.write_batch("
-              "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[])"},
-    {"check", "SELECT i, outcome, fence, remaining_ms FROM holdfast.check_batch($1::text[], $2::text[], $3::int8[])"},
-    {"read", "SELECT i, outcome, value, \"exists\", version, fence, token, updated_unix_ms "
-             "FROM holdfast.read_batch($1::text[], $2::text[])"},
-    {"get", "SELECT i, outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, state, labels "
-            "FROM holdfast.get_batch($1::text[], $2::text[])"},
-    {"break", "SELECT outcome, fence, live, pid FROM holdfast.break_lease($1::text, $2::text, $3::int8, $4::text, $5::text)"},
-    {"list_leases",
-     "SELECT outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, state, labels "
-     "FROM holdfast.list_leases($1::text, $2::text, $3::text, $4::text, $5::text, $6::int4)"},
-    {"list_resources", "SELECT outcome, resource, fence, version, value_bytes, \"exists\", leased "
-                       "FROM holdfast.list_resources($1::text, $2::text, $3::text, $4::int4)"},
-    {"stats", "SELECT 50::int2, leases_live, resources, schema_version FROM holdfast.stats()"},
-    {"advance_fences", "SELECT outcome, floor FROM holdfast.advance_fences($1::text, $2::int8, $3::text, $4::text)"},
-};
 
 /* ------------------------------------------------------------------------------------------------ a server of schema 1 */
 
@@ -134,13 +106,7 @@ static void old_prepare(struct old_server *old, const char *dsn)
 {
     *old = (struct old_server){.conn = t_connect(dsn)};
     t_sql(old->conn, "SELECT set_config('plan_cache_mode', 'force_generic_plan', false)");
-    t_sql(old->conn, "SELECT holdfast.attach()");
-    for (size_t i = 0; i < sizeof(statements) / sizeof(statements[0]); i++) {
-        PGresult *res = PQprepare(old->conn, statements[i].name, statements[i].sql, 0, NULL);
-        if (PQresultStatus(res) != PGRES_COMMAND_OK)
-            fail_msg("%s: %s", statements[i].name, PQresultErrorMessage(res));
-        PQclear(res);
-    }
+    t_prepare_schema_1(old->conn);
 }
 
 static void old_start(struct old_server *old, const char *dsn, int number)
@@ -163,11 +129,7 @@ static void old_stop(struct old_server *old)
 /* A database of schema 1 that somebody has worked on: `kept` is held under token 2 and has a value. */
 static char *old_database(void)
 {
-    char *dsn = t_database();
-    PGconn *conn = t_connect(dsn);
-    t_sql(conn, "%s", t_read_file(T_SOURCE_DIR "/tests/integration/fixtures/schema1.sql"));
-    PQfinish(conn);
-
+    char *dsn = t_database_of_schema_1();
     struct old_server old;
     old_prepare(&old, dsn);
     for (int i = 1; i <= 2; i++) {

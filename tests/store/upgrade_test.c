@@ -1,9 +1,9 @@
 /*
  * upgrade_test.c - servers of schema 1 on a database of schema 2: their statements, word for word, in sessions that prepared them
  * before the upgrade and in new ones; and the upgrade itself, beside such a server's traffic.
- *
- * schema_1/functions.sql are the functions of schema 1 as they were last.
  */
+#include "harness/schema_1.h"
+
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -15,46 +15,12 @@
 #include "store/sql.h"
 #include "store/store.h"
 
-/* As servers of schema 1 prepare them. */
-static const struct {
-    const char *name, *sql;
-} statements[] = {
-    {"acquire", "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_batch("
-                "$1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], $7::text[])"},
-    {"acquire_all", "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms FROM holdfast.acquire_all("
-                    "$1::text, $2::text[], $3::text, $4::text, $5::int8, $6::text, $7::text)"},
-    {"renew", "SELECT i, outcome, ttl_ms FROM holdfast.renew_batch($1::text[], $2::text[], $3::int8[], $4::int8[], $5::bool)"},
-    {"release", "SELECT i, outcome FROM holdfast.release_batch($1::text[], $2::text[], $3::int8[])"},
-    {"write", "SELECT i, outcome, version, fence, write_seq FROM holdfast.write_batch("
-              "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[])"},
-    {"check", "SELECT i, outcome, fence, remaining_ms FROM holdfast.check_batch($1::text[], $2::text[], $3::int8[])"},
-    {"read", "SELECT i, outcome, value, \"exists\", version, fence, token, updated_unix_ms "
-             "FROM holdfast.read_batch($1::text[], $2::text[])"},
-    {"get", "SELECT i, outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, state, "
-            "labels FROM holdfast.get_batch($1::text[], $2::text[])"},
-    {"break", "SELECT outcome, fence, live, pid FROM holdfast.break_lease($1::text, $2::text, $3::int8, $4::text, $5::text)"},
-    {"list_leases", "SELECT outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, "
-                    "state, labels FROM holdfast.list_leases($1::text, $2::text, $3::text, $4::text, $5::text, $6::int4)"},
-    {"list_resources", "SELECT outcome, resource, fence, version, value_bytes, \"exists\", leased "
-                       "FROM holdfast.list_resources($1::text, $2::text, $3::text, $4::int4)"},
-    {"stats", "SELECT 50::int2, leases_live, resources, schema_version FROM holdfast.stats()"},
-    {"advance_fences", "SELECT outcome, floor FROM holdfast.advance_fences($1::text, $2::int8, $3::text, $4::text)"},
-};
-enum { N_STATEMENTS = sizeof(statements) / sizeof(statements[0]) };
-
 /* ------------------------------------------------------------------------------------------------ calls of schema 1 */
 
-/* A session with every statement of schema 1 prepared. */
 static PGconn *server_of_schema_1(const char *dsn)
 {
     PGconn *conn = ts_session(dsn);
-    t_sql(conn, "SELECT holdfast.attach()");
-    for (int i = 0; i < N_STATEMENTS; i++) {
-        PGresult *result = PQprepare(conn, statements[i].name, statements[i].sql, 0, NULL);
-        if (PQresultStatus(result) != PGRES_COMMAND_OK)
-            fail_msg("%s: %s", statements[i].name, PQerrorMessage(conn));
-        PQclear(result);
-    }
+    t_prepare_schema_1(conn);
     return conn;
 }
 
@@ -126,18 +92,6 @@ static void whole_life(PGconn *conn, const char *resource)
 
 /* ------------------------------------------------------------------------------------------------ the upgrade */
 
-static char *database_of_schema_1(void)
-{
-    char *dsn = t_database();
-    struct st_problem problem;
-    const struct st_migrations set = {hf_migrations, 1, t_read_file(T_SOURCE_DIR "/tests/store/schema_1/functions.sql"),
-                                      "schema 1"};
-    assert_true(strlen(set.functions_sql) > 10000);
-    if (st_migrate(dsn, &set, NULL, &problem) != ST_MIGRATE_OK)
-        fail_msg("%s", problem.text);
-    return dsn;
-}
-
 static void upgrade(const char *dsn)
 {
     struct st_problem problem;
@@ -148,11 +102,11 @@ static void upgrade(const char *dsn)
 static void old_servers_go_on(void **state)
 {
     (void)state;
-    char *dsn = database_of_schema_1();
+    char *dsn = t_database_of_schema_1();
     PGconn *before = server_of_schema_1(dsn);
-    int columns[N_STATEMENTS];
-    for (int i = 0; i < N_STATEMENTS; i++) {
-        PGresult *result = PQdescribePrepared(before, statements[i].name);
+    int columns[T_STATEMENTS_OF_SCHEMA_1];
+    for (int i = 0; i < T_STATEMENTS_OF_SCHEMA_1; i++) {
+        PGresult *result = PQdescribePrepared(before, t_statements_of_schema_1[i].name);
         columns[i] = PQnfields(result);
         PQclear(result);
     }
@@ -161,8 +115,8 @@ static void old_servers_go_on(void **state)
     whole_life(before, "second");
     PGconn *after = server_of_schema_1(dsn);
     whole_life(after, "third");
-    for (int i = 0; i < N_STATEMENTS; i++) {
-        PGresult *result = PQdescribePrepared(after, statements[i].name);
+    for (int i = 0; i < T_STATEMENTS_OF_SCHEMA_1; i++) {
+        PGresult *result = PQdescribePrepared(after, t_statements_of_schema_1[i].name);
         assert_int_equal(PQnfields(result), columns[i]);
         PQclear(result);
     }
@@ -186,7 +140,7 @@ static void upgraded_is_as_made_new(void **state)
         "ALL "
         "SELECT indexdef FROM pg_indexes WHERE schemaname = 'holdfast' AND tablename !~ '^audit_2') d";
     (void)state;
-    char *old = database_of_schema_1();
+    char *old = t_database_of_schema_1();
     upgrade(old);
     PGconn *upgraded = t_connect(old), *made = t_connect(ts_schema());
     assert_string_equal(t_sql(upgraded, describe), t_sql(made, describe));
@@ -199,7 +153,7 @@ static void a_large_audit_is_left_as_it_is(void **state)
 {
     static const char indexed[] = "SELECT count(*) FROM pg_index WHERE indrelid = 'holdfast.audit_%s'::regclass";
     (void)state;
-    char *dsn = database_of_schema_1();
+    char *dsn = t_database_of_schema_1();
     PGconn *conn = t_connect(dsn);
     char *this = t_sql(conn, "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY_MM')");
     char *next = t_sql(conn, "SELECT to_char(now() AT TIME ZONE 'UTC' + interval '1 month', 'YYYY_MM')");
@@ -260,7 +214,7 @@ static void *work(void *arg)
 static void an_upgrade_fails_no_call(void **state)
 {
     (void)state;
-    char *dsn = database_of_schema_1();
+    char *dsn = t_database_of_schema_1();
     struct traffic traffic[2] = {{.prefix = "a"}, {.prefix = "b"}};
     pthread_t threads[2];
     for (int i = 0; i < 2; i++) {
@@ -299,7 +253,7 @@ static int64_t new_acquire(PGconn *conn, const char *resource, const char *reque
 static void old_and_new_servers_share_a_resource(void **state)
 {
     (void)state;
-    char *dsn = database_of_schema_1();
+    char *dsn = t_database_of_schema_1();
     PGconn *old = server_of_schema_1(dsn);
     assert_int_equal(acquire(old, "r", "60000", "o1"), ST_GRANTED);
     upgrade(dsn);
@@ -328,7 +282,7 @@ static void old_and_new_servers_share_a_resource(void **state)
 static void policies_are_busy_to_old_servers(void **state)
 {
     (void)state;
-    char *dsn = database_of_schema_1();
+    char *dsn = t_database_of_schema_1();
     PGconn *old = server_of_schema_1(dsn);
     upgrade(dsn);
     PGconn *conn = t_connect(dsn);
