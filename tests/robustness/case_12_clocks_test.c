@@ -7,11 +7,10 @@
  * deadline, not before and not after. Lease decisions are the database's: the next holder, who waits at that server, gets the
  * resource when the lease ends by the database's clock.
  *
- * Clocks are faked by preload/wall.c, which the test builds (cc). Environment: HOLDFAST_CASE_TTL_MS (default 2400).
+ * Clocks are faked by preload/wall.c (wall.h). Environment: HOLDFAST_CASE_TTL_MS (default 2400).
  */
 #include "harness/harness.h"
 
-#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -26,6 +25,7 @@
 #include "robustness/need.h"
 #include "robustness/oracle.h"
 #include "robustness/proxy.h"
+#include "robustness/wall.h"
 
 enum { HOUR = 3600, TTLS = 3, JUMP_MS = 150, LATE_MS = 2000 /* on a busy machine */, SOON = 30000 };
 
@@ -62,49 +62,16 @@ static int be_client(const char *url, const char *resource, int64_t ttl)
 
 /* ------------------------------------------------------------------------------------------------ faked clocks */
 
-static const char *library;
-
-static void build_library(const char *dir)
-{
-    library = t_printf("%s/wall.so", dir);
-    const char *const argv[] = {
-        "cc", "-D_GNU_SOURCE", "-O1", "-shared", "-fPIC", "-o", library, T_SOURCE_DIR "/tests/robustness/preload/wall.c", NULL};
-    struct t_result result = t_run(argv, NULL, SOON);
-    if (result.status != 0)
-        fail_msg("wall.c cannot be built: %s", result.err);
-}
-
-/* For a process whose wall clock is off by the seconds in this file. */
-static const char *const *faked(const char *file)
-{
-    static const char *env[2][4];
-    static int n;
-    const char *asan = getenv("ASAN_OPTIONS");
-    const char **list = env[n++ % 2];
-    list[0] = t_printf("LD_PRELOAD=%s", library);
-    list[1] = t_printf("T_WALL_FILE=%s", file);
-    list[2] = t_printf("ASAN_OPTIONS=%s%sverify_asan_link_order=0", asan ? asan : "", asan ? ":" : "");
-    list[3] = NULL;
-    return list;
-}
-
 static const char *client_file, *server_file;
 static int64_t jumped_ms;
 static unsigned jumps;
-
-static void set_clock(const char *file, int64_t seconds)
-{
-    const int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    assert_int_equal(pwrite(fd, &seconds, sizeof(seconds), 0), sizeof(seconds));
-    close(fd);
-}
 
 /* The client's clock is an hour ahead and the server's behind, or the reverse. */
 static void jump(void)
 {
     const int direction = jumps++ % 2 ? -1 : 1;
-    set_clock(client_file, direction * HOUR);
-    set_clock(server_file, -direction * HOUR);
+    wall_set(client_file, direction * HOUR);
+    wall_set(server_file, -direction * HOUR);
     jumped_ms = t_now_ms();
 }
 
@@ -198,10 +165,13 @@ static void neither_deadlines_nor_decisions_move(void **state)
     self[len] = '\0';
     client_file = t_printf("%s/client", dir);
     server_file = t_printf("%s/server", dir);
-    build_library(dir);
+    wall_build(dir);
     jump();
 
-    const struct t_spawn_opts server_opts = {.env = faked(server_file)}, client_opts = {.env = faked(client_file)};
+    const char *server_env[WALL_ENV], *client_env[WALL_ENV];
+    wall_env(server_env, server_file);
+    wall_env(client_env, client_file);
+    const struct t_spawn_opts server_opts = {.env = server_env}, client_opts = {.env = client_env};
     struct t_server *server = t_server_startv((const char *const[]){"--dsn", dsn, NULL}, &server_opts);
     struct px *px = px_start(server->url, 1);
     PGconn *conn = t_connect(dsn);
