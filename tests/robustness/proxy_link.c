@@ -15,12 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "proto/c/envelope.h"
 #include "proto/c/wire.h"
 
-enum { GREETING = 8, MESSAGE_MAX = 64 << 20, READ_SIZE = 64 << 10 };
+enum { GREETING = 8, MESSAGE_MAX = 64 << 20, READ_SIZE = 64 << 10, CONNECT_US = 100000 };
 
 /* ------------------------------------------------------------------------------------------------ sides */
 
@@ -361,21 +362,35 @@ static void side_init(struct px_side *side, int fd)
     side->out_end = &side->out;
 }
 
+/* A connection to the server; -1: there is none at once. A host that says nothing isn't waited for, and the lock is free meanwhile.
+ */
+static int connect_to_server(struct px *px)
+{
+    const struct timeval soon = {0, CONNECT_US};
+    const int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (server < 0)
+        abort();
+    setsockopt(server, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof(soon)); /* of connect alone: sending never waits */
+    pthread_mutex_unlock(&px->mutex);
+    const bool connected = connect(server, (struct sockaddr *)&px->server, sizeof(px->server)) == 0;
+    pthread_mutex_lock(&px->mutex);
+    if (connected)
+        return server;
+    close(server);
+    return -1;
+}
+
 static void take_connections(struct px *px)
 {
     int client;
-    while ((client = accept4(px->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
+    while (!px->stop && (client = accept4(px->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK)) >= 0) {
         struct px_link *link = px_alloc(sizeof(*link));
-        int server = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-        if (server < 0)
-            abort();
         side_init(&link->client, client);
-        side_init(&link->server, server);
+        side_init(&link->server, px->refuse ? -1 : connect_to_server(px));
         link->number = ++px->totals.connections;
         link->next = px->links;
         px->links = link;
-        /* On this machine: it is there at once, or not at all. */
-        bool refused = px->refuse || connect(server, (struct sockaddr *)&px->server, sizeof(px->server)) != 0;
+        const bool refused = px->refuse || link->server.fd < 0;
         if (refused) {
             close_side(&link->server, false);
             px_cut_link(link);
