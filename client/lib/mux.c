@@ -385,7 +385,8 @@ void hfi_mux_release(struct hfi_mux *mux)
         ping_free(&mux->pings[i]);
 }
 
-void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)
+/* False, and the try is done: nothing is taken any more. */
+static bool prepare(struct hfi_mux *mux, struct hfi_try *self)
 {
     self->next = NULL;
     self->sent_ms = 0;
@@ -393,19 +394,29 @@ void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)
     self->reply = NULL;
     self->reply_len = 0;
     self->queued_ms = now_ms(mux);
-    if (mux->closed) {
+    if (mux->closed)
         finish(self, HFI_NOT_SENT);
+    else
+        self->state = HFI_TRY_QUEUED;
+    return !mux->closed;
+}
+
+void hfi_mux_queue(struct hfi_mux *mux, struct hfi_try *self)
+{
+    if (!prepare(mux, self))
         return;
-    }
-    self->state = HFI_TRY_QUEUED;
-    if (self->alone) {
-        if (asks_leave(self))
-            send_envelope(mux, self, 1, true);
-        return;
-    }
     *mux->last = self;
     mux->last = &self->next;
-    hfi_mux_flush(mux);
+}
+
+void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self)
+{
+    if (!self->alone) {
+        hfi_mux_queue(mux, self);
+        hfi_mux_flush(mux);
+    } else if (prepare(mux, self) && asks_leave(self)) {
+        send_envelope(mux, self, 1, true);
+    }
 }
 
 void hfi_mux_cancel(struct hfi_mux *mux, struct hfi_try *self)

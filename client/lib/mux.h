@@ -79,6 +79,9 @@ struct hfi_mux {
 void hfi_mux_init(struct hfi_mux *mux, pthread_mutex_t *mutex, struct hfi_clock *clock, struct hfi_transport *transport);
 /* `done` will be called, once, perhaps before this returns. */
 void hfi_mux_submit(struct hfi_mux *mux, struct hfi_try *self);
+/* The same for one that doesn't travel alone, but nothing is sent before hfi_mux_flush: so that a thread which has several calls
+ * ready lets them travel together. */
+void hfi_mux_queue(struct hfi_mux *mux, struct hfi_try *self);
 /* `done` will not be called; nothing refers to the try any more. If it was FLYING its fate is NO_ANSWER, if QUEUED NOT_SENT. */
 void hfi_mux_cancel(struct hfi_mux *mux, struct hfi_try *self);
 /* Sends what is queued, if nothing fresh is in flight. */
