@@ -44,7 +44,13 @@
     X(MAX_LEASES, "max-leases", NUMBER, "N", "live leases at one time; 0: no limit (0)")                                           \
     X(MAX_WAITERS, "max-waiters", NUMBER, "N", "waiters on one server at one time; 0: no limit (0)")                               \
     X(MAX_VALUE_BYTES, "max-value-bytes", NUMBER, "N", "bytes of all values together; 0: no limit (0)")                            \
-    X(AUDIT_KEEP_DAYS, "audit-keep-days", NUMBER, "N", "how long audit entries are kept at least (400)")
+    X(AUDIT_KEEP_DAYS, "audit-keep-days", NUMBER, "N", "how long audit entries are kept at least (400)")                           \
+    X(CONCURRENCY, "concurrency", NUMBER, "N", "calls in flight, of all processes together")                                       \
+    X(DURATION, "duration", DURATION, "D", "how long is measured, after a short warm-up (10s)")                                    \
+    X(KEYS, "keys", NUMBER, "N", "how many resources")                                                                             \
+    X(VALUE_SIZE, "value-size", NUMBER, "N", "bytes of a value that is written (64)")                                              \
+    X(PROCESSES, "processes", NUMBER, "N", "client processes, which share the rest (1)")                                           \
+    X(ITEMS, "items", NUMBER, "N", "leases a call of renew-many (500)")
 
 enum cli_flag {
 #define X(id, name, kind, value, help) CLI_##id,

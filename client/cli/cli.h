@@ -105,6 +105,8 @@ int cli_namespace(struct cli *cli);
 int cli_audit(struct cli *cli);
 int cli_stats(struct cli *cli);
 int cli_run(struct cli *cli);
+int cli_bench(struct cli *cli);
+void cli_bench_help(void); /* the kinds, for help */
 int cli_demo(struct cli *cli);
 int cli_demo_worker(struct cli *cli); /* hidden: one worker of the demo */
 

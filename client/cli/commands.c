@@ -40,6 +40,10 @@ const struct cli_command cli_commands[] = {
      cli_namespace, "create set list"},
     {"audit", "[--resource R] [--limit N]", "list what happened, newest first", BIT(RESOURCE) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
+    {"bench", "KIND [--concurrency N] [--duration D] [--keys N] [--value-size N] [--items N] [--processes N] [--ttl D]",
+     "measure the server, and verify that what was measured has happened",
+     BIT(CONCURRENCY) | BIT(DURATION) | BIT(KEYS) | BIT(VALUE_SIZE) | BIT(ITEMS) | BIT(PROCESSES) | BIT(TTL), 1, 1, cli_bench,
+     "acquire-release renew renew-many write check hand-over mix"},
     {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo, "takeover"},
     {"demo-worker", "", NULL, BIT(TTL) | BIT(TASK), 1, 1, cli_demo_worker},
     {"help", "[CMD]", "print help", 0, 0, 1, help},
@@ -90,6 +94,8 @@ static void print_one(const struct cli_command *command)
         printf("\nWith --loop it renews every TTL/3 until the lease is lost (exit 1; the last line on stderr tells why) or SIGTERM "
                "or\n"
                "SIGINT comes (exit 0; the lease is not released). It prints nothing, or with --json a line for each renewal.\n");
+    if (command->handler == cli_bench)
+        cli_bench_help();
     if (command->handler == cli_namespace)
         printf("\nA policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n");
     if (command->handler == cli_run)
