@@ -6,39 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/calls.h"
+#include "store/sessions.h"
 #include "store/store.h"
-
-#define T0 INT64_C(1700000000000)
-
-static struct {
-    PGconn *a, *b;
-} db;
-
-static int fresh(void **state)
-{
-    (void)state;
-    char *dsn = ts_schema();
-    db.a = ts_session(dsn);
-    db.b = ts_session(dsn);
-    return 0;
-}
-
-static int own_clock(void **state)
-{
-    fresh(state);
-    ts_replace_clock(db.a);
-    ts_set_clock(db.a, T0);
-    ts_set_clock(db.b, T0);
-    return 0;
-}
-
-static int closed(void **state)
-{
-    PQfinish(db.a);
-    PQfinish(db.b);
-    return t_teardown(state);
-}
 
 /* The outcome of create_namespace or set_namespace; `policies` are the eight, in SQL. */
 static int64_t policies(const char *function, const char *name, const char *eight)

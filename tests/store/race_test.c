@@ -4,48 +4,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "store/calls.h"
+#include "store/sessions.h"
 #include "store/store.h"
 
 #define ACQUIRE "SELECT * FROM holdfast.acquire_batch('{default}', '{%s}', '{task}', '{holder}', '{%d}', '{%s}', '{NULL}')"
 #define RENEW   "SELECT * FROM holdfast.renew_batch('{default}', '{r}', '{1}', '{5000}', false)"
-#define T0      INT64_C(1700000000000)
-
-static struct {
-    PGconn *a, *b, *asker;
-} db;
-
-static void set_clock(int64_t ms)
-{
-    ts_set_clock(db.a, ms);
-    ts_set_clock(db.b, ms);
-}
-
-static int fresh(void **state)
-{
-    (void)state;
-    char *dsn = ts_schema();
-    db.a = ts_session(dsn);
-    db.b = ts_session(dsn);
-    db.asker = t_connect(dsn);
-    return 0;
-}
-
-static int own_clock(void **state)
-{
-    fresh(state);
-    ts_replace_clock(db.a);
-    set_clock(T0);
-    return 0;
-}
-
-static int closed(void **state)
-{
-    PQfinish(db.a);
-    PQfinish(db.b);
-    PQfinish(db.asker);
-    return t_teardown(state);
-}
 
 static void one_absent_key_from_both_sides(void **state)
 {

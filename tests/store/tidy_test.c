@@ -7,46 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/calls.h"
+#include "store/sessions.h"
 #include "store/store.h"
-
-#define T0 INT64_C(1700000000000)
-
-static struct {
-    char *dsn;
-    PGconn *a, *b;
-} db;
-
-static int fresh(void **state)
-{
-    (void)state;
-    db.dsn = ts_schema();
-    db.a = ts_session(db.dsn);
-    db.b = ts_session(db.dsn);
-    return 0;
-}
-
-static int own_clock(void **state)
-{
-    fresh(state);
-    ts_replace_clock(db.a);
-    ts_set_clock(db.a, T0);
-    ts_set_clock(db.b, T0);
-    return 0;
-}
-
-static int closed(void **state)
-{
-    PQfinish(db.a);
-    PQfinish(db.b);
-    return t_teardown(state);
-}
-
-static void set_clock(int64_t ms)
-{
-    ts_set_clock(db.a, ms);
-    ts_set_clock(db.b, ms);
-}
 
 static int64_t sweep(PGconn *conn)
 {

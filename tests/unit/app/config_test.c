@@ -15,6 +15,7 @@
 
 #include "app/config.h"
 #include "app/settings.h"
+#include "unit/app/logged.h"
 
 /* The environment of a test: name, value, name, value, … */
 static const char *const *environment;
@@ -302,32 +303,21 @@ static void test_sample(void **state)
     app_config_release(&by_file);
 }
 
-static char shown[8192];
-
-static void keep_line(void *arg, enum log_level level, const char *line, size_t len)
-{
-    (void)arg;
-    assert_int_equal(level, LOG_AT_DEBUG);
-    assert_true(strlen(shown) + len < sizeof(shown));
-    strncat(shown, line, len);
-}
-
 static void test_shown(void **state)
 {
     (void)state;
     accept_from(ARGV("--dsn", "host=db password=geheim", "--config", file_of("max-batch = 77")),
                 ENV("HOLDFASTD_DRAIN_TIMEOUT", "1500ms"));
-    log_setup(LOG_AT_DEBUG, LOG_AS_LOGFMT, keep_line, NULL);
+    keep_log(LOG_AT_DEBUG);
     app_config_log(&cfg);
-    assert_non_null(strstr(shown, "event=app.setting name=max-batch value=77 from=file\n"));
-    assert_non_null(strstr(shown, "name=drain-timeout value=1500ms from=environment\n"));
-    assert_non_null(strstr(shown, "name=dsn value=\"host=db\" from=flag\n"));
-    assert_non_null(strstr(shown, "name=listen value=tcp://127.0.0.1:7420 from=default\n"));
-    assert_null(strstr(shown, "geheim"));
-    shown[0] = '\0';
-    log_setup(LOG_AT_INFO, LOG_AS_LOGFMT, keep_line, NULL);
+    assert_non_null(strstr(logged, "event=app.setting name=max-batch value=77 from=file\n"));
+    assert_non_null(strstr(logged, "name=drain-timeout value=1500ms from=environment\n"));
+    assert_non_null(strstr(logged, "name=dsn value=\"host=db\" from=flag\n"));
+    assert_non_null(strstr(logged, "name=listen value=tcp://127.0.0.1:7420 from=default\n"));
+    assert_null(strstr(logged, "geheim"));
+    keep_log(LOG_AT_INFO);
     app_config_log(&cfg);
-    assert_string_equal(shown, "");
+    assert_string_equal(logged, "");
     log_setup(LOG_AT_NONE, LOG_AS_LOGFMT, NULL, NULL);
     app_config_release(&cfg);
 }

@@ -16,24 +16,13 @@
 #include <unistd.h>
 
 #include "app/notify.h"
-#include "base/log.h"
 #include "net/loop.h"
-
-static char logged[4096];
-
-static void keep_line(void *arg, enum log_level level, const char *line, size_t len)
-{
-    (void)arg;
-    (void)level;
-    if (strlen(logged) + len < sizeof(logged))
-        strncat(logged, line, len);
-}
+#include "unit/app/logged.h"
 
 static int setup(void **state)
 {
     (void)state;
-    logged[0] = '\0';
-    log_setup(LOG_AT_WARN, LOG_AS_LOGFMT, keep_line, NULL);
+    keep_log(LOG_AT_WARN);
     unsetenv("NOTIFY_SOCKET");
     unsetenv("WATCHDOG_USEC");
     unsetenv("WATCHDOG_PID");

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "app/upkeep.h"
-#include "base/log.h"
+#include "unit/app/logged.h"
 
 enum { SECOND = 1000, MINUTE = 60 * SECOND, HOUR = 60 * MINUTE };
 
@@ -28,8 +28,6 @@ static struct {
 } fake;
 
 static struct app_upkeep upkeep;
-static char logged[4096];
-
 static void timer_set(struct io *io, struct io_timer *timer, int64_t at_ms)
 {
     (void)io;
@@ -66,22 +64,13 @@ static void look(void *arg)
     fake.looks++;
 }
 
-static void keep_line(void *arg, enum log_level level, const char *line, size_t len)
-{
-    (void)arg;
-    (void)level;
-    if (strlen(logged) + len < sizeof(logged))
-        strncat(logged, line, len);
-}
-
 static int setup(void **state)
 {
     (void)state;
     memset(&fake, 0, sizeof(fake));
     fake.io = (struct io){.timer_set = timer_set, .timer_cancel = timer_cancel, .now_ms = now_ms};
     fake.now = 5000000;
-    logged[0] = '\0';
-    log_setup(LOG_AT_INFO, LOG_AS_LOGFMT, keep_line, NULL);
+    keep_log(LOG_AT_INFO);
     app_upkeep_start(&upkeep, &fake.io, submit, look, &fake);
     return 0;
 }

@@ -6,22 +6,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static Holdfast__V1__WriteRequest request;
-
-static struct hfi_call make(enum hfi_retry retry)
-{
-    holdfast__v1__write_request__init(&request);
-    request.namespace_ = (char *)"default";
-    request.resource = (char *)"r";
-    request.token = 7;
-    return (struct hfi_call){
-        .method = HFI_WRITE, .request = &request.base, .response_type = &holdfast__v1__write_response__descriptor, .retry = retry};
-}
-
 static void an_answer_is_unpacked(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     assert_int_equal(hfi_call(fake->client, &call), HF_OK);
@@ -41,7 +29,7 @@ static void unavailable_is_retried_whatever_the_call(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct fake *fake = fake_new(NULL);
-        struct hfi_call call = make(kinds[i]);
+        struct hfi_call call = fake_write_call(kinds[i]);
         fake_push(fake, FAKE_ANSWER, 3, serve_unavailable);
         fake_push(fake, FAKE_ANSWER, 3, serve_unavailable);
         assert_int_equal(hfi_call(fake->client, &call), HF_OK);
@@ -56,7 +44,7 @@ static void unavailable_is_retried_whatever_the_call(void **state)
 static void unavailable_for_too_long_is_told_as_such(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     fake->serve = serve_unavailable;
@@ -72,7 +60,7 @@ static void unavailable_for_too_long_is_told_as_such(void **state)
 static void one_try_is_one_try(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_NEVER);
+    struct hfi_call call = fake_write_call(HFI_RETRY_NEVER);
 
     (void)state;
     fake_push(fake, FAKE_ANSWER, 0, serve_unavailable);
@@ -86,7 +74,7 @@ static void one_try_is_one_try(void **state)
 static void a_definite_error_is_not_retried(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     fake_push(fake, FAKE_ANSWER, 0, serve_stale);
@@ -103,7 +91,7 @@ static void a_lost_answer_repeats_the_same_bytes(void **state)
     (void)state;
     for (size_t i = 0; i < 3; i++) {
         struct fake *fake = fake_new(NULL);
-        struct hfi_call call = make(HFI_RETRY_HARMLESS);
+        struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
         fake_push(fake, hows[i], 0, NULL);
         assert_int_equal(hfi_call(fake->client, &call), HF_OK);
         assert_true(call.ambiguous);
@@ -120,7 +108,7 @@ static void a_lost_answer_repeats_the_same_bytes(void **state)
 static void outcome_lost_repeats_too(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     fake_push(fake, FAKE_ANSWER, 0, serve_lost_reply);
@@ -133,7 +121,7 @@ static void outcome_lost_repeats_too(void **state)
 static void what_must_not_repeat_is_unknown_at_once(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_UNAPPLIED);
+    struct hfi_call call = fake_write_call(HFI_RETRY_UNAPPLIED);
 
     (void)state;
     fake_push(fake, FAKE_ANSWER, 0, serve_lost_reply);
@@ -153,7 +141,7 @@ static void what_must_not_repeat_is_unknown_at_once(void **state)
 static void an_ambiguous_try_taints_the_end(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     fake_push(fake, FAKE_RESET, 0, NULL);
@@ -167,7 +155,7 @@ static void an_ambiguous_try_taints_the_end(void **state)
 static void a_read_is_never_ambiguous(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_READ);
+    struct hfi_call call = fake_write_call(HFI_RETRY_READ);
 
     (void)state;
     call.timeout_ms = 1000;
@@ -182,7 +170,7 @@ static void nobody_there_is_told_after_the_connect_timeout(void **state)
 {
     const hf_client_options options = {.servers = "tcp://nowhere:1", .connect_timeout_ms = 2000};
     struct fake *fake = fake_new(&options);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     for (int i = 0; i < 60; i++)
@@ -199,7 +187,7 @@ static void nobody_there_is_told_after_the_connect_timeout(void **state)
 static void another_server_takes_over(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     fake->transport.n_endpoints = 2;
@@ -214,11 +202,13 @@ static void another_server_takes_over(void **state)
 static void more_than_4_mib_are_refused_here(void **state)
 {
     struct fake *fake = fake_new(NULL);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
+    Holdfast__V1__WriteRequest request = *(const Holdfast__V1__WriteRequest *)call.request;
 
     (void)state;
     request.value.len = 5 << 20;
     request.value.data = calloc(1, request.value.len);
+    call.request = &request.base;
     assert_int_equal(hfi_call(fake->client, &call), HF_INVALID);
     assert_int_equal(call.status.reason, HP_R_LIMIT);
     assert_non_null(strstr(call.status.message, "4194304"));
@@ -308,7 +298,7 @@ static void a_timeout_without_end_is_no_accident(void **state)
 {
     const hf_client_options options = {.timeout_ms = INT64_MAX, .connect_timeout_ms = INT64_MAX};
     struct fake *fake = fake_new(&options);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
 
     (void)state;
     call.timeout_ms = INT64_MAX;

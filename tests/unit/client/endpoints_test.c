@@ -127,21 +127,9 @@ static void all_away_for_half_a_ttl_lose_no_lease(void **state)
 
 /* ---- which one is asked ---- */
 
-static Holdfast__V1__WriteRequest request;
-
-static struct hfi_call make(enum hfi_retry retry)
-{
-    holdfast__v1__write_request__init(&request);
-    request.namespace_ = (char *)"default";
-    request.resource = (char *)"r";
-    request.token = 7;
-    return (struct hfi_call){
-        .method = HFI_WRITE, .request = &request.base, .response_type = &holdfast__v1__write_response__descriptor, .retry = retry};
-}
-
 static void write_once(struct fake *fake, int64_t within_ms)
 {
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
     const int64_t start = fake->now_ms;
 
     assert_int_equal(hfi_call(fake->client, &call), HF_OK);
@@ -194,7 +182,7 @@ static void a_slow_answer_from_a_server_that_lives_is_waited_for(void **state)
 static void what_cannot_be_repeated_is_waited_for(void **state)
 {
     struct fake *fake = fresh(2);
-    struct hfi_call call = make(HFI_RETRY_UNAPPLIED);
+    struct hfi_call call = fake_write_call(HFI_RETRY_UNAPPLIED);
 
     (void)state;
     fake->endpoints[0] = FAKE_STOPPED;
@@ -243,7 +231,7 @@ static void bad_ones_are_better_than_none(void **state)
 static void an_old_question_is_no_verdict(void **state)
 {
     struct fake *fake = fresh(1);
-    struct hfi_call call = make(HFI_RETRY_HARMLESS);
+    struct hfi_call call = fake_write_call(HFI_RETRY_HARMLESS);
     size_t before;
 
     (void)state;

@@ -529,6 +529,18 @@ void serve_left(struct fake *fake, const Holdfast__V1__Call *call, int64_t left_
     fake_ok(fake, &response.base);
 }
 
+void serve_ended(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
+    Holdfast__V1__Ended ended = HOLDFAST__V1__ENDED__INIT;
+
+    (void)call;
+    ended.token = 5;
+    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED;
+    response.ended = &ended;
+    fake_ok(fake, &response.base);
+}
+
 void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call)
 {
     serve_left(fake, call, -1);
@@ -595,6 +607,18 @@ void serve_not_held(struct fake *fake, const Holdfast__V1__Call *call)
 {
     (void)call;
     fake_error(fake, HP_R_NOT_HELD);
+}
+
+struct hfi_call fake_write_call(enum hfi_retry retry)
+{
+    static Holdfast__V1__WriteRequest request;
+
+    holdfast__v1__write_request__init(&request);
+    request.namespace_ = (char *)"default";
+    request.resource = (char *)"r";
+    request.token = 7;
+    return (struct hfi_call){
+        .method = HFI_WRITE, .request = &request.base, .response_type = &holdfast__v1__write_response__descriptor, .retry = retry};
 }
 
 hf_lease *fake_acquire(struct fake *fake, const char *resource, int64_t ttl_ms)

@@ -118,6 +118,7 @@ size_t fake_parked(struct fake *fake);
 /* Usual answers. */
 void serve_grant(struct fake *fake, const Holdfast__V1__Call *call);                 /* the whole TTL, token 7 */
 void serve_held(struct fake *fake, const Holdfast__V1__Call *call);                  /* by "other", token 3, for 1,000 ms */
+void serve_ended(struct fake *fake, const Holdfast__V1__Call *call);                 /* token 5 */
 void serve_renewed(struct fake *fake, const Holdfast__V1__Call *call);               /* all, the whole TTL */
 void serve_left(struct fake *fake, const Holdfast__V1__Call *call, int64_t left_ms); /* all; < 0 = the whole TTL */
 void serve_written(struct fake *fake, const Holdfast__V1__Call *call);               /* version 1 */
@@ -128,6 +129,8 @@ void serve_lost_reply(struct fake *fake, const Holdfast__V1__Call *call); /* OUT
 void serve_stale(struct fake *fake, const Holdfast__V1__Call *call);
 void serve_not_held(struct fake *fake, const Holdfast__V1__Call *call);
 
+/* A call to be made: a Write under token 7. */
+struct hfi_call fake_write_call(enum hfi_retry retry);
 /* Acquires "r" for `ttl_ms`, which must be granted. */
 hf_lease *fake_acquire(struct fake *fake, const char *resource, int64_t ttl_ms);
 

@@ -71,18 +71,6 @@ static void serve_unexpected(struct fake *fake, const Holdfast__V1__Call *call)
     fake_error(fake, HP_R_INTERNAL);
 }
 
-static void serve_ended(struct fake *fake, const Holdfast__V1__Call *call)
-{
-    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
-    Holdfast__V1__Ended ended = HOLDFAST__V1__ENDED__INIT;
-
-    (void)call;
-    ended.token = 5;
-    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED;
-    response.ended = &ended;
-    fake_ok(fake, &response.base);
-}
-
 /* ---- acquiring ---- */
 
 static void a_grant_gives_a_lease(void **state)

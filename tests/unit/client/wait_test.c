@@ -265,18 +265,6 @@ static void a_refused_try_takes_nothing_off_the_grant(void **state)
     fake_free(fake);
 }
 
-static void serve_ended(struct fake *fake, const Holdfast__V1__Call *call)
-{
-    Holdfast__V1__AcquireResponse response = HOLDFAST__V1__ACQUIRE_RESPONSE__INIT;
-    Holdfast__V1__Ended ended = HOLDFAST__V1__ENDED__INIT;
-
-    (void)call;
-    ended.token = 5;
-    response.outcome_case = HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_ENDED;
-    response.ended = &ended;
-    fake_ok(fake, &response.base);
-}
-
 /* The connection broke at the grant, and the server gave it back before the repeat came. */
 static void a_grant_given_back_is_waited_for_anew(void **state)
 {
