@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "store/check_hosts.h"
 #include "store/sync.h"
 
 enum { CHECK_MS = 10000, POOL_ROUNDS = 4, SPARE_CONNECTIONS = 2 };
@@ -99,6 +100,27 @@ static bool check_durability(struct check *check)
               PQgetvalue(r, 0, 2));
     PQclear(r);
     return true;
+}
+
+/* What an operator has put on record, which a fail-over will go by (holdfast.attach), is true at this moment. */
+static bool check_word(struct check *check)
+{
+    PGresult *r = ask(check, check->conn,
+                      "SELECT current_setting('synchronous_standby_names') = '' AND EXISTS (SELECT FROM pg_class c "
+                      "JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = 'holdfast' AND c.relname = 'identity' "
+                      "AND has_schema_privilege(n.oid, 'USAGE') AND has_table_privilege(c.oid, 'SELECT'))");
+    const bool answered = r != NULL, doubtful = answered && is(r, 0, "t");
+    PQclear(r);
+    if (!doubtful)
+        return answered;
+    r = ask(check, check->conn, "SELECT coalesce(bool_or(commits_replicated), false) FROM holdfast.identity");
+    if (r && is(r, 0, "t"))
+        found(check, false,
+              "holdfast.identity.commits_replicated says that commits wait for a standby, but synchronous_standby_names is empty "
+              "and they don't: a fail-over would grant tokens again and lose what was acknowledged; breaks P1 and P6");
+    const bool read = r != NULL;
+    PQclear(r);
+    return read;
 }
 
 static bool check_privileges(struct check *check)
@@ -234,11 +256,14 @@ enum st_check_status st_check(const char *dsn, int connections, struct st_findin
     if (!check.conn)
         return ST_CHECK_UNREACHABLE;
 
+    struct st_problem two;
+    if (!st_check_hosts(dsn, &two))
+        found(&check, true, "%s", two.text);
     int version = PQserverVersion(check.conn);
     if (version < ST_MIN_PG)
         found(&check, true, "the server is PostgreSQL %d.%d: version 14 or later is needed", version / 10000, version % 10000);
-    else if (!check_session(&check) || !check_durability(&check) || !check_privileges(&check) || !check_room(&check) ||
-             !check_pooling(&check, dsn))
+    else if (!check_session(&check) || !check_durability(&check) || !check_word(&check) || !check_privileges(&check) ||
+             !check_room(&check) || !check_pooling(&check, dsn))
         goto out;
 
     status = ST_CHECK_OK;

@@ -32,9 +32,9 @@ enum st_check_status {
 
 /*
  * `findings` lists all that is wrong with the database behind `dsn`, for a server that wants `connections` connections.
- * Looked at: version (14 or later), standby and read-only, encoding (UTF8), what the role may do, isolation level, fsync,
- * full_page_writes, synchronous_commit, room for connections, and whether a pooler stands in between that gives each
- * transaction another backend (sessions' settings, locks and pids then mean nothing).
+ * Looked at: version (14 or later), that several hosts are one database, standby and read-only, encoding (UTF8), what the role may
+ * do, isolation level, fsync, full_page_writes, synchronous_commit, room for connections, and whether a pooler stands in between
+ * that gives each transaction another backend (sessions' settings, locks and pids then mean nothing).
  */
 enum st_check_status st_check(const char *dsn, int connections, struct st_findings *findings, struct st_problem *problem)
     __attribute__((warn_unused_result));

@@ -127,6 +127,20 @@ static void test_standby(void **state)
     ends(dsn, 2, "standby");
 }
 
+static void test_replicated_on_record_only(void **state)
+{
+    (void)state;
+    struct st_problem problem = {""};
+    char *dsn = t_database();
+    PGconn *conn = t_connect(dsn);
+    assert_int_equal(st_migrate(dsn, NULL, NULL, &problem), ST_MIGRATE_OK);
+    t_sql(conn, "SELECT holdfast.attach()");
+    assert_string_equal(look(dsn, ST_CHECK_OK), "");
+    t_sql(conn, "UPDATE holdfast.identity SET commits_replicated = true");
+    expect(look(dsn, ST_CHECK_OK), "synchronous_standby_names is empty");
+    PQfinish(conn);
+}
+
 static void test_encoding(void **state)
 {
     (void)state;
@@ -284,6 +298,7 @@ int main(void)
         cmocka_unit_test_teardown(test_silent, t_teardown),
         cmocka_unit_test_teardown(test_read_only, t_teardown),
         cmocka_unit_test_teardown(test_standby, t_teardown),
+        cmocka_unit_test_teardown(test_replicated_on_record_only, t_teardown),
         cmocka_unit_test_teardown(test_encoding, t_teardown),
         cmocka_unit_test_teardown(test_isolation, t_teardown),
         cmocka_unit_test_teardown(test_privileges, t_teardown),

@@ -4,7 +4,7 @@
  * That is a mistake of whoever fails over, and a server that has not heard of the new primary goes on with the old one: nothing but
  * stopping it helps. But a server that has reached the new primary must leave the old one at once with every connection, and must
  * never go back, though the DSN names the old one first and its own record says that all is well: it would grant tokens that are
- * lower than those of the present (P1), to a second holder (P2).
+ * lower than those of the present (P1), to a second holder (P2). And a server that is started while both can be written to refuses.
  */
 #include "robustness/failover.h"
 
@@ -52,6 +52,16 @@ static void all_is_of_the_present(int round)
     }
 }
 
+/* It knows nothing of the past, and sees two. */
+static void a_server_that_starts_now_refuses(void)
+{
+    const char *const argv[] = {T_HOLDFASTD,         "--dsn", t_standby_dsn(stage.first, stage.second), "--listen",
+                                "tcp://127.0.0.1:0", NULL};
+    const struct t_result result = t_run(argv, NULL, 30000);
+    if (result.status != 2 || !strstr(result.err, "two hosts of the DSN can be written to"))
+        fail_msg("status %d: %s", result.status, result.err);
+}
+
 static void an_old_primary_is_never_served_again(void **state)
 {
     int64_t tokens[NAMES];
@@ -79,6 +89,7 @@ static void an_old_primary_is_never_served_again(void **state)
         all_is_of_the_present(round);
     }
     assert_int_equal(t_sql_int(old, "SELECT count(*) FROM holdfast.audit"), rows);
+    a_server_that_starts_now_refuses();
     assert_non_null(strstr(t_proc_err(stage.server->proc), "old primary"));
     assert_non_null(strstr(t_proc_err(stage.server->proc), "store.failed_over"));
     PQfinish(old);
