@@ -223,8 +223,9 @@ static bool check_pooling(struct check *check, const char *dsn)
     PGconn *other = st_sync_connect(dsn, left > 0 ? (int)left : 1, &why);
 
     if (!other) {
-        found(check, true, "a second connection could not be had beside the first: %s", why.text);
-        return true;
+        /* Not for what the database is: room for it was found above. */
+        st_problem_set(check->problem, "a second connection could not be had beside the first: %s", why.text);
+        return false;
     }
     int announced = PQbackendPID(check->conn), real = backend_pid(check, check->conn);
     int shared = shares_backends(check, other);
