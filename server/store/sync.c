@@ -142,6 +142,10 @@ static bool wait_result(PGconn *conn, int64_t deadline_ms, struct st_problem *pr
             return true;
         int64_t left = deadline_ms - st_sync_now();
         struct pollfd fd = {.fd = PQsocket(conn), .events = (short)(POLLIN | (unsent ? POLLOUT : 0))};
+        if (fd.fd < 0) { /* poll would wait for nothing */
+            st_problem_set(problem, "the connection to PostgreSQL is closed");
+            return false;
+        }
         if (left <= 0 || (poll(&fd, 1, left > 600000 ? 600000 : (int)left) < 0 && errno != EINTR)) {
             st_problem_set(problem, "PostgreSQL did not answer in time");
             return false;
