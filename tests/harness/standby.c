@@ -160,6 +160,22 @@ static int children_of(pid_t parent, pid_t *children)
     return n;
 }
 
+void t_pg_freeze(struct t_pg *pg)
+{
+    pid_t children[CHILDREN_MAX];
+    kill(t_pg_pid(pg), SIGSTOP);
+    for (int i = 0, n = children_of(t_pg_pid(pg), children); i < n; i++)
+        kill(children[i], SIGSTOP);
+}
+
+void t_pg_thaw(struct t_pg *pg)
+{
+    pid_t children[CHILDREN_MAX];
+    for (int i = 0, n = children_of(t_pg_pid(pg), children); i < n; i++)
+        kill(children[i], SIGCONT);
+    kill(t_pg_pid(pg), SIGCONT);
+}
+
 static bool is_gone(void *arg)
 {
     return !t_alive(*(const pid_t *)arg);

@@ -35,6 +35,10 @@ void t_standby_promote(struct t_pg *standby);
 /* All of its processes got SIGKILL and are gone. t_pg_restart() starts it on what it left. */
 void t_pg_kill(struct t_pg *pg);
 
+/* All of its processes are stopped (SIGSTOP): connections to it stand, and say nothing; or they go on. */
+void t_pg_freeze(struct t_pg *pg);
+void t_pg_thaw(struct t_pg *pg);
+
 /* The timeline on which it writes, as holdfast.attach() reads it. */
 char *t_pg_timeline(struct t_pg *pg);
 
