@@ -203,8 +203,11 @@ hf_result hfi_client_new(const hf_client_options *options, const struct hfi_port
     const hf_client_options *o = options ? options : &defaults;
     struct hf_client *client = calloc(1, sizeof(*client));
 
-    if (!client)
+    if (!client) {
+        ports->transport->stop(ports->transport); /* it would have been the client's */
+        ports->transport->free(ports->transport);
         return hfi_error_no_memory(error);
+    }
     client->pid = getpid();
     client->ports = *ports;
     client->wake_fd = client->timer_fd = -1;
