@@ -295,7 +295,7 @@ static hf_result run_tries(struct running *run)
         if (given_up(run))
             return end_given_up(run);
         if (!pack_wait(run))
-            return HF_NO_MEMORY;
+            return call->ambiguous ? give_up(run) : HF_NO_MEMORY;
         send_once(run, &self);
         verdict = judge(run, &self, started, &result);
         if (verdict == VERDICT_DONE)
@@ -311,6 +311,15 @@ static hf_result run_tries(struct running *run)
     }
 }
 
+/* There is no memory for an answer that came, so that nobody will know what it said. */
+static hf_result lose_reply(struct hfi_call *call)
+{
+    if (call->retry == HFI_RETRY_READ)
+        return HF_NO_MEMORY;
+    hp_status_set(&call->status, HP_R_OUTCOME_LOST, "out of memory for the answer: the outcome is not known");
+    return HF_UNKNOWN;
+}
+
 /* The answer as a message. */
 static hf_result take_reply(struct running *run)
 {
@@ -319,10 +328,12 @@ static hf_result take_reply(struct running *run)
     /* protobuf-c's structs are larger than the wire: a list of 1000 small ones needs some 20 times the bytes. */
     call->arena = hp_arena_new(run->reply_len * 32 + ((size_t)1 << 20));
     if (!call->arena)
-        return HF_NO_MEMORY;
+        return lose_reply(call);
     call->response = hp_unpack_within(&hp_wire_reply, call->arena, call->response_type, run->reply, run->reply_len, &call->status);
     if (call->response)
         return HF_OK;
+    if (hp_arena_failure(call->arena) == HP_ARENA_MEMORY)
+        return lose_reply(call);
     call->status.code = HP_INTERNAL;
     call->status.reason = HP_R_INTERNAL;
     return HF_FAILED;

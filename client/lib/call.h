@@ -74,11 +74,11 @@ struct hfi_call {
 };
 
 /* On HF_OK `call->response` is the server's answer. Otherwise `call->status` tells why: what the server said; UNAVAILABLE with
- * `unreachable` if nothing could be sent; OUTCOME_LOST (HF_UNKNOWN) if a try was sent and none answered; LIMIT if the request is
- * above 4 MiB. Retries with full jitter by class of error within the timeout and the client's budget of retries. If may_send said
- * no: HF_LOST with NOT_HELD if nothing ambiguous was sent before, else HF_UNKNOWN. If the wait was given up: HF_HELD without a
- * response if it surely had no effect, else HF_UNKNOWN, unless an answer came all the same. Blocks. In a forked child: HF_MISUSE.
- * Release the call in any case. */
+ * `unreachable` if nothing could be sent; OUTCOME_LOST (HF_UNKNOWN) if a try was sent and no answer could be read; LIMIT if the
+ * request is above 4 MiB. Retries with full jitter by class of error within the timeout and the client's budget of retries. If
+ * may_send said no: HF_LOST with NOT_HELD if nothing ambiguous was sent before, else HF_UNKNOWN. If the wait was given up: HF_HELD
+ * without a response if it surely had no effect, else HF_UNKNOWN, unless an answer came all the same. Blocks. In a forked child:
+ * HF_MISUSE. Release the call in any case. */
 hf_result hfi_call(struct hf_client *client, struct hfi_call *call) __attribute__((warn_unused_result));
 /* The response and its arena are gone. A zeroed or released call is allowed. */
 void hfi_call_release(struct hfi_call *call);
