@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,9 @@
 enum { SLOTS = 1 << 16, PLACES = 1024, TEXT = 256 };
 
 static _Thread_local int inside;
+static atomic_bool all_inside;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of all that follows */
 
 static struct {
     struct fp_plan plan;
@@ -31,7 +35,6 @@ static struct {
 
 static char where[TEXT] = "no point";
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct slot {
     const void *what; /* NULL: free; GONE: was in use */
     const void *caller;
@@ -68,21 +71,41 @@ void fp_leave(void)
     inside--;
 }
 
+void fp_enter_all(void)
+{
+    atomic_store(&all_inside, true);
+}
+
+void fp_leave_all(void)
+{
+    atomic_store(&all_inside, false);
+}
+
+static bool is_inside(void)
+{
+    return inside || atomic_load(&all_inside);
+}
+
 /* ------------------------------------------------------------------------------------------------ points */
 
 void fp_arm(const struct fp_plan *plan)
 {
+    pthread_mutex_lock(&lock);
     memset(&now, 0, sizeof(now));
     now.plan = *plan;
     now.waits_for_loss = plan->after_loss;
     now.armed = true;
+    pthread_mutex_unlock(&lock);
     snprintf(where, sizeof(where), "%s, before point %ld of %s", plan->what, plan->from, fp_kind_name(plan->kind));
 }
 
 long fp_disarm(void)
 {
+    pthread_mutex_lock(&lock);
     now.armed = false;
-    return now.reached;
+    long reached = now.reached;
+    pthread_mutex_unlock(&lock);
+    return reached;
 }
 
 long fp_passed(void)
@@ -114,9 +137,9 @@ static bool place_fails(const void *caller)
     return true;
 }
 
-bool fp_point(enum fp_kind kind, const char *call, size_t size, const void *caller)
+static bool point(enum fp_kind kind, const char *call, size_t size, const void *caller)
 {
-    if (!inside || !now.armed || now.plan.kind != kind || now.waits_for_loss)
+    if (!now.armed || now.plan.kind != kind || now.waits_for_loss)
         return false;
     long n = ++now.passed;
     if (now.reached || n < now.plan.from || !place_fails(caller))
@@ -124,8 +147,19 @@ bool fp_point(enum fp_kind kind, const char *call, size_t size, const void *call
     now.reached = n;
     snprintf(where, sizeof(where), "%s, point %ld of %s: %s(%zu) at %s", now.plan.what, n, fp_kind_name(kind), call, size,
              name_of(caller));
-    errno = ENOMEM;
     return true;
+}
+
+bool fp_point(enum fp_kind kind, const char *call, size_t size, const void *caller)
+{
+    if (!is_inside())
+        return false;
+    pthread_mutex_lock(&lock);
+    bool fails = point(kind, call, size, caller);
+    pthread_mutex_unlock(&lock);
+    if (fails)
+        errno = ENOMEM;
+    return fails;
 }
 
 void fp_sent_prepared(void)
@@ -151,7 +185,7 @@ static size_t home_of(const void *what)
 
 void *fp_keep(void *what, const void *caller)
 {
-    if (!what || !inside)
+    if (!what || !is_inside())
         return what;
     pthread_mutex_lock(&lock);
     for (size_t i = home_of(what);; i = (i + 1) % SLOTS) {

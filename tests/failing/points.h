@@ -8,7 +8,7 @@
  * What the rooms have got and not given back is counted too, so that a point after which something leaks is known at once, also
  * without AddressSanitizer. A watch-dog ends the program if a point takes too long, and names it.
  *
- * Thread: any; the kinds of points are armed while no other thread is inside.
+ * Thread: any; points are armed and disarmed by one that is not inside.
  */
 #ifndef HOLDFAST_TESTS_FAILING_POINTS_H
 #define HOLDFAST_TESTS_FAILING_POINTS_H
@@ -28,6 +28,9 @@ const char *fp_kind_name(enum fp_kind kind);
 /* What follows, on this thread, is done by the rooms, or by the test again. */
 void fp_enter(void);
 void fp_leave(void);
+/* The same for all threads: a client's own do a part of its calls. */
+void fp_enter_all(void);
+void fp_leave_all(void);
 
 /* How it fails. */
 struct fp_plan {
