@@ -183,8 +183,9 @@ const char *hf_lease_resource(const hf_lease *lease, size_t index)
     return index < hf_lease_count(lease) ? lease->items[index].resource : NULL;
 }
 
-/* The server's word on each item. */
-static hf_result read_release(const Holdfast__V1__ReleaseResponse *response, const struct hf_lease *lease, hf_error *error)
+/* The server's word on each item. `again`: an earlier try may have freed them, and then others may have had them since. */
+static hf_result read_release(const Holdfast__V1__ReleaseResponse *response, const struct hf_lease *lease, bool again,
+                              hf_error *error)
 {
     if (response->n_items != lease->n_items)
         return hfi_error_set(error, HF_FAILED, "INTERNAL", "the server answered %zu items of %zu", response->n_items,
@@ -197,6 +198,10 @@ static hf_result read_release(const Holdfast__V1__ReleaseResponse *response, con
             status.code = (enum hp_code)item->error->code;
             return hfi_error_from_status(error, hfi_result(&status), &status);
         }
+        if (!item->was_held && again)
+            return hfi_error_set(error, HF_UNKNOWN, "OUTCOME_LOST",
+                                 "the lease of %s has ended: by an earlier try of this call that was not answered, or before it",
+                                 lease->items[i].resource);
         if (!item->was_held)
             return hfi_error_set(error, HF_LOST, HFI_LOSS_EXPIRED, "the lease of %s had ended before it was released",
                                  lease->items[i].resource);
@@ -221,7 +226,7 @@ static hf_result send_release(struct hf_lease *lease, hf_error *error)
     request.items = pointers;
     result = hfi_call(lease->client, &call);
     if (result == HF_OK)
-        result = read_release((const Holdfast__V1__ReleaseResponse *)call.response, lease, error);
+        result = read_release((const Holdfast__V1__ReleaseResponse *)call.response, lease, call.ambiguous, error);
     else
         hfi_error_from_call(error, result, &call);
     hfi_call_release(&call);

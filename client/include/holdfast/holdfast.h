@@ -244,7 +244,8 @@ HF_API hf_result hf_renew_now(hf_lease *lease, hf_error *error) HF_MUST_CHECK;
 
 /* The lease is over (reason "RELEASED", no callback): nothing more is sent under it, whatever is returned. On HF_OK the server
  * has freed its resources. HF_LOST: it had been lost before. HF_UNAVAILABLE, HF_UNKNOWN: the server may hold it until its TTL
- * ends. Blocks until a write in flight has ended, then for the answer. */
+ * ends; or, unknown too, it had ended when an unanswered try was repeated, which may have been by that try. Blocks until a write in
+ * flight has ended, then for the answer. */
 HF_API hf_result hf_release(hf_lease *lease, hf_error *error);
 
 /* The lease is forgotten: it isn't renewed any more, and its loss callback is not running and will not run (waits for one that
