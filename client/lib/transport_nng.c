@@ -11,6 +11,10 @@
  * src/core/aio.c, nni_aio_expire_loop). Only nng_aio_free waits for that thread. So a lane is first retired by its callback, and
  * freed later from elsewhere, the aio before the context; and stopping frees all lanes before it closes the sockets.
  *
+ * nng's timers go by the wall clock (Debian's 1.5.2 is built without pthread_condattr_setclock). Exchanges don't rely on them
+ * (mux.h); but a pause between two tries to connect that is under way when the clock is set back by an hour takes an hour longer.
+ * So an endpoint that is asked for, and has had no connection for a while, is dialled anew.
+ *
  * Threads: callbacks come on nng's own; `mutex` guards the lists of lanes and the counts, and is never held while calling out.
  */
 #include <nng/nng.h>
@@ -22,10 +26,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "client/lib/call.h" /* hfi_boot_ms */
 #include "client/lib/ports.h"
 
 /* Reconnecting: a lease of a few seconds must outlive an outage of more than half its TTL, so what nng adds to it is short. */
-enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250, CLOSE_MS = 1000 };
+enum { RECEIVE_MAX = 64 << 20, RECONNECT_MIN_MS = 50, RECONNECT_MAX_MS = 250, REDIAL_MS = 2000, CLOSE_MS = 1000 };
 
 enum lane_state { LANE_IDLE, LANE_SENDING, LANE_RECEIVING };
 
@@ -44,9 +49,14 @@ struct lane {
 };
 
 struct endpoint {
+    struct nng_port *owner;
     char *url;
     nng_socket socket;
     bool open;
+    nng_dialer dialer;
+    bool dialling;     /* one thread is about to replace the dialer */
+    unsigned pipes;    /* connections */
+    int64_t lonely_ms; /* since when it has none, or since it was dialled anew; hfi_boot_ms */
     struct lane *all, *idle;
 };
 
@@ -197,6 +207,58 @@ static struct lane *lane_take(struct nng_port *t, struct endpoint *endpoint)
     return lane;
 }
 
+/* ------------------------------------------------------------------------------------------------ dialling */
+
+static int dial(struct endpoint *endpoint)
+{
+    int rc = nng_dialer_create(&endpoint->dialer, endpoint->socket, endpoint->url);
+    if (rc)
+        return rc;
+    (void)nng_dialer_set_bool(endpoint->dialer, NNG_OPT_TCP_KEEPALIVE, true); /* ipc:// has none */
+    return nng_dialer_start(endpoint->dialer, NNG_FLAG_NONBLOCK);
+}
+
+/* On threads of nng's: a connection was made, or is gone. (ADD_POST would not do: who is turned away by then has a REM_POST too.)
+ */
+static void pipe_event(nng_pipe pipe, nng_pipe_ev event, void *arg)
+{
+    struct endpoint *endpoint = arg;
+
+    (void)pipe;
+    pthread_mutex_lock(&endpoint->owner->mutex);
+    endpoint->pipes += event == NNG_PIPE_EV_ADD_PRE ? 1 : -1U;
+    endpoint->lonely_ms = hfi_boot_ms();
+    pthread_mutex_unlock(&endpoint->owner->mutex);
+}
+
+static void listen_to_pipes(struct endpoint *endpoint, nng_pipe_cb event)
+{
+    (void)nng_pipe_notify(endpoint->socket, NNG_PIPE_EV_ADD_PRE, event, endpoint);
+    (void)nng_pipe_notify(endpoint->socket, NNG_PIPE_EV_REM_POST, event, endpoint);
+}
+
+/* By one who sends, so that nothing is closed meanwhile. */
+static void redial_if_lonely(struct endpoint *endpoint)
+{
+    struct nng_port *t = endpoint->owner;
+    const int64_t now = hfi_boot_ms();
+
+    pthread_mutex_lock(&t->mutex);
+    const bool lonely = !t->stopped && !endpoint->dialling && !endpoint->pipes && now - endpoint->lonely_ms >= REDIAL_MS;
+    endpoint->dialling |= lonely;
+    pthread_mutex_unlock(&t->mutex);
+    if (!lonely)
+        return;
+    (void)nng_dialer_close(endpoint->dialer);
+    (void)dial(endpoint); /* without memory: again, a while later */
+    pthread_mutex_lock(&t->mutex);
+    endpoint->dialling = false;
+    endpoint->lonely_ms = now;
+    pthread_mutex_unlock(&t->mutex);
+}
+
+/* ------------------------------------------------------------------------------------------------ sending */
+
 static void send_in(struct lane *lane, const void *data, size_t len, int64_t send_ms)
 {
     nng_msg *msg = NULL;
@@ -220,6 +282,7 @@ static void port_send(struct hfi_transport *transport, unsigned endpoint, const 
     struct nng_port *t = (struct nng_port *)transport;
     struct lane *lane = lane_take(t, &t->endpoints[endpoint]);
 
+    redial_if_lonely(&t->endpoints[endpoint]);
     if (lane) {
         lane->exchange = exchange;
         lane->reply_ms = reply_ms;
@@ -310,8 +373,10 @@ static void port_stop(struct hfi_transport *transport)
             lane_free(lane);
         }
         t->endpoints[i].all = t->endpoints[i].idle = NULL;
-        if (t->endpoints[i].open)
+        if (t->endpoints[i].open) {
+            listen_to_pipes(&t->endpoints[i], NULL); /* closing may be left behind */
             close_in_time(t->endpoints[i].socket);
+        }
         t->endpoints[i].open = false;
     }
     t->retired = NULL;
@@ -330,7 +395,6 @@ static void port_free(struct hfi_transport *transport)
 
 static enum hfi_open_result open_endpoint(struct endpoint *endpoint, char *why, size_t why_size)
 {
-    nng_dialer dialer;
     int rc = nng_req0_open(&endpoint->socket);
 
     if (rc) {
@@ -342,11 +406,9 @@ static enum hfi_open_result open_endpoint(struct endpoint *endpoint, char *why, 
     (void)nng_socket_set_size(endpoint->socket, NNG_OPT_RECVMAXSZ, RECEIVE_MAX);
     (void)nng_socket_set_ms(endpoint->socket, NNG_OPT_RECONNMINT, RECONNECT_MIN_MS);
     (void)nng_socket_set_ms(endpoint->socket, NNG_OPT_RECONNMAXT, RECONNECT_MAX_MS);
-    rc = nng_dialer_create(&dialer, endpoint->socket, endpoint->url);
-    if (!rc) {
-        (void)nng_dialer_set_bool(dialer, NNG_OPT_TCP_KEEPALIVE, true); /* ipc:// has none */
-        rc = nng_dialer_start(dialer, NNG_FLAG_NONBLOCK);
-    }
+    listen_to_pipes(endpoint, pipe_event);
+    endpoint->lonely_ms = hfi_boot_ms();
+    rc = dial(endpoint);
     if (rc) {
         snprintf(why, why_size, "%s: %s", endpoint->url, nng_strerror(rc));
         return rc == NNG_ENOMEM ? HFI_OPEN_NO_MEMORY : HFI_OPEN_BAD_URL;
@@ -369,6 +431,7 @@ static enum hfi_open_result open_all(struct nng_port *t, const char *urls, char 
             return HFI_OPEN_BAD_URL;
         }
         struct endpoint *endpoint = &t->endpoints[t->port.n_endpoints];
+        endpoint->owner = t;
         endpoint->url = strndup(p, len);
         if (!endpoint->url)
             return HFI_OPEN_NO_MEMORY;
