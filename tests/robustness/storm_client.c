@@ -185,8 +185,10 @@ static void work(struct storm_client *c, unsigned round)
 static void break_one(struct storm_client *c, const char *resource)
 {
     hf_page *page = NULL;
+    struct worker operator= c->worker;
+    operator.retry = HFI_RETRY_HARMLESS;
     if (hf_get_lease(c->client, resource, &page, NULL) == HF_OK && page->n == 1 && page->leases[0].state == HF_LEASE_LIVE)
-        worker_break(&c->worker, resource, page->leases[0].token);
+        worker_break(&operator, resource, page->leases[0].token);
     hf_page_free(page);
 }
 
