@@ -143,6 +143,9 @@ char *t_printf(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* The file's content, NUL-terminated; "" if it isn't there. */
 char *t_read_file(const char *path);
 void t_write_file(const char *path, const char *text);
+/* Bounds in time, for a machine as busy as CI's may be: what must happen, and will, is waited for with patience; what should happen
+ * at once has that long (what it must not wait for takes longer). Where less would be wanted, count or compare instead. */
+enum { T_PATIENCE_MS = 20000, T_AT_ONCE_MS = 5000 };
 /* True as soon as cond(arg) is; false if it isn't within `ms`. Asks every few ms. */
 bool t_wait_for(bool (*cond)(void *arg), void *arg, int ms);
 /* A TCP port of 127.0.0.1 that nobody listens on at this moment. */

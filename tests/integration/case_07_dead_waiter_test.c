@@ -13,7 +13,7 @@
 
 static void assert_drops_to(const char *resource, int64_t n, int64_t since)
 {
-    w_wait_count(rpc, resource, n, 1000);
+    w_wait_count(rpc, resource, n, T_AT_ONCE_MS);
     print_message("[     INFO ] gone from the queue after %lld ms\n", (long long)(t_now_ms() - since));
 }
 
@@ -25,12 +25,12 @@ static void a_killed_process_leaves_the_queue(void **state)
     w_wait_count(rpc, "p", 1, 10000);
     struct w_conn *w = w_open(server->url);
     uint32_t lives = w_acquire(w, "p", "lives", 30000, 0);
-    w_wait_count(rpc, "p", 2, 2000);
+    w_wait_count(rpc, "p", 2, T_PATIENCE_MS);
     int64_t start = t_now_ms();
     t_proc_kill(dies, SIGKILL);
     assert_drops_to("p", 1, start);
     assert_true(c_release_one(rpc, "p", token));
-    int64_t next = w_granted(w, lives, 2000);
+    int64_t next = w_granted(w, lives, T_PATIENCE_MS);
     assert_true(next > token);
     assert_int_equal(c_get(rpc, "p", NULL)->token, next);
     assert_string_equal(c_get(rpc, "p", NULL)->holder, "lives");
@@ -52,13 +52,13 @@ static void many_connections_end_at_once(void **state)
     }
     w_wait_count(rpc, "m", N * EACH, 10000);
     uint32_t lives = w_acquire(w, "m", "lives", 30000, 0);
-    w_wait_count(rpc, "m", N * EACH + 1, 2000);
+    w_wait_count(rpc, "m", N * EACH + 1, T_PATIENCE_MS);
     int64_t start = t_now_ms();
     for (int i = 0; i < N; i++)
         w_close(dead[i]);
     assert_drops_to("m", 1, start);
     assert_true(c_release_one(rpc, "m", token));
-    w_granted(w, lives, 2000);
+    w_granted(w, lives, T_PATIENCE_MS);
     w_close(w);
 }
 
@@ -75,15 +75,15 @@ static void one_that_dies_while_it_is_tried_for_holds_nothing(void **state)
     struct w_conn *dies = w_open(server->url), *w = w_open(server->url);
     int64_t token = c_grant(rpc, "t", 0);
     w_acquire(dies, "t", "dies", 30000, 0);
-    w_wait_count(rpc, "t", 1, 2000);
+    w_wait_count(rpc, "t", 1, T_PATIENCE_MS);
     uint32_t lives = w_acquire(w, "t", "lives", 30000, 0);
-    w_wait_count(rpc, "t", 2, 2000);
+    w_wait_count(rpc, "t", 2, T_PATIENCE_MS);
     assert_true(c_release_one(rpc, "t", token)); /* it may be granted before or after its connection has ended */
     w_close(dies);
-    int64_t got = w_granted(w, lives, 5000);
+    int64_t got = w_granted(w, lives, T_PATIENCE_MS);
     print_message("[     INFO ] %lld grants in between\n", (long long)(got - token - 1));
     assert_true(c_release_one(rpc, "t", got));
-    assert_true(t_wait_for(is_free, C_STR("t"), 2000));
+    assert_true(t_wait_for(is_free, C_STR("t"), T_PATIENCE_MS));
     w_close(w);
 }
 

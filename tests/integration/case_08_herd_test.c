@@ -31,7 +31,7 @@ static void gather(struct w_conn *w, const char *resource, int n)
     for (int i = 0; i < n; i++)
         w_acquire(w, resource, t_printf("%s-%d", resource, i), 600000, 0);
     assert_true(t_wait_for(all_have_arrived, NULL, 60000));
-    w_wait_count(rpc, resource, n, 1000);
+    w_wait_count(rpc, resource, n, T_PATIENCE_MS);
 }
 
 static int64_t all_batches(const Holdfast__V1__StatsResponse *stats)
@@ -53,7 +53,7 @@ static void run(int n, struct cost *out)
     int64_t start = t_now_ms();
     for (int i = 0; i < HAND_OVERS; i++) {
         assert_true(c_release_one(rpc, resource, token));
-        uint32_t call = w_next(w, 5000);
+        uint32_t call = w_next(w, T_PATIENCE_MS);
         /* In the order of arrival. What is on its way at one time may arrive in another order than it was sent in. */
         assert_in_range(call, i > SHUFFLED ? i + 1 - SHUFFLED : 1, i + 1 + SHUFFLED);
         int64_t next = w_granted(w, call, 0);

@@ -56,7 +56,7 @@ static void a_takeover_waits_and_nobody_else_does(void **state)
     uint32_t waits = w_acquire(w, "g", "waits", 30000, 0), behind = w_acquire(w, "g", "behind", 30000, 0);
     uint32_t brief = w_acquire(w, "g", "brief", 500, 0);
     assert_int_equal(c_lost(rpc, "g", token), 0); /* the lease itself can be renewed */
-    assert_true(w_held(w, brief, 3000)->guarded);
+    assert_true(w_held(w, brief, T_PATIENCE_MS)->guarded);
     Holdfast__V1__BreakResponse *broken = c_break(rpc, "g", token, NULL);
     assert_int_equal(broken->outcome_case, HOLDFAST__V1__BREAK_RESPONSE__OUTCOME_BLOCKED);
     assert_int_equal(broken->blocked->pid, PQbackendPID(user));
@@ -74,12 +74,12 @@ static void a_takeover_waits_and_nobody_else_does(void **state)
     /* The renewal above made it last a minute; the holder gives it up, and that isn't behind anything any more. */
     assert_true(lease_left > 0);
     assert_true(c_release_one(rpc, "g", token));
-    int64_t next = w_granted(w, waits, 3000);
+    int64_t next = w_granted(w, waits, T_PATIENCE_MS);
     print_message("[     INFO ] taken over %lld ms after the commit, %lld ms after the start\n",
                   (long long)(t_now_ms() - committed), (long long)(t_now_ms() - start));
     assert_true(next > token);
     assert_true(c_release_one(rpc, "g", next));
-    w_granted(w, behind, 3000);
+    w_granted(w, behind, T_PATIENCE_MS);
     w_close(w);
 }
 

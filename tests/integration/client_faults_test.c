@@ -61,7 +61,7 @@ static void no_server_is_said_in_time(void **state)
     assert_int_equal(hf_read(client, "x", &value, &error), HF_UNAVAILABLE);
     assert_string_equal(error.reason, "UNREACHABLE");
     assert_non_null(strstr(error.message, url));
-    assert_in_range(t_now_ms() - start, 900, 5000);
+    assert_in_range(t_now_ms() - start, 900, 1000 + T_AT_ONCE_MS);
     hf_client_free(client);
 }
 
@@ -267,7 +267,7 @@ static void a_lost_answer_to_an_acquire_gets_the_same_grant(void **state)
     struct acquiring a = {.client = client_of(proxy_url(proxy), 20000, 5000)};
     pthread_t thread;
     hf_value value;
-    int64_t before;
+    int64_t before, sent; /* the first request was, in between */
 
     (void)state;
     assert_int_equal(hf_read(a.client, "lost grant", &value, NULL), HF_NOT_FOUND); /* connected */
@@ -276,13 +276,14 @@ static void a_lost_answer_to_an_acquire_gets_the_same_grant(void **state)
     assert_int_equal(pthread_create(&thread, NULL, acquire_one, &a), 0);
     while (proxy_dropped(proxy) == 0)
         t_sleep_ms(5);
+    sent = hfi_boot_ms();
     t_sleep_ms(500); /* time that must be taken off the lease */
     proxy_mode(proxy, PROXY_PASS);
     proxy_cut(proxy);
     pthread_join(thread, NULL);
     assert_int_equal(a.result, HF_OK);
     assert_int_equal(hf_lease_token(a.lease), 1);
-    assert_in_range(hf_lease_deadline_ms(a.lease), before, before + 20000 - 1000 + 200);
+    assert_in_range(hf_lease_deadline_ms(a.lease), before, sent + 20000 - 1000);
     assert_int_equal(hf_release(a.lease, NULL), HF_OK);
     hf_lease_free(a.lease);
     hf_client_free(a.client);
@@ -304,9 +305,9 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     proxy_mode(proxy, PROXY_DROP_ALL); /* no reset: nobody tells us */
     t_sleep_ms(100);
     deadline = hf_lease_deadline_ms(lease);
-    assert_true(t_wait_for(was_told, NULL, 5000));
+    assert_true(t_wait_for(was_told, NULL, T_PATIENCE_MS));
     assert_int_equal(hf_lease_deadline_ms(lease), deadline);
-    assert_in_range(atomic_load(&told_at_ms) - deadline, 0, 300);
+    assert_in_range(atomic_load(&told_at_ms) - deadline, 0, T_AT_ONCE_MS);
     assert_string_equal(atomic_load(&told_reason), "DEADLINE");
     assert_false(hf_lease_valid(lease));
     assert_int_equal(hf_write(lease, NULL, "x", 1, NULL, &error), HF_LOST);
@@ -338,7 +339,7 @@ static void a_client_can_be_freed_amid_silence(void **state)
     t_sleep_ms(400); /* a renewal is under way */
     start = t_now_ms();
     hf_client_free(client);
-    assert_in_range(t_now_ms() - start, 0, 3000);
+    assert_in_range(t_now_ms() - start, 0, T_AT_ONCE_MS);
     proxy_stop(proxy);
 }
 

@@ -189,7 +189,7 @@ static void a_broken_lease_is_told_within_a_renewal(void **state)
     expect(hf_break(client, "broken", hf_lease_token(lease), "operator", "test", &result, &error), HF_OK);
     assert_int_equal(result.outcome, HF_BREAK_DONE);
     assert_true(result.fence > hf_lease_token(lease));
-    assert_true(t_wait_for(was_told, NULL, 5000));
+    assert_true(t_wait_for(was_told, NULL, T_PATIENCE_MS));
     assert_string_equal(atomic_load(&told_reason), "BROKEN");
     assert_false(hf_lease_valid(lease));
     expect(hf_write(lease, NULL, "x", 1, NULL, &error), HF_LOST);
@@ -234,7 +234,7 @@ static void without_renewal_it_expires(void **state)
     deadline = hf_lease_deadline_ms(lease);
     expect(hf_acquire(client, &next, &other, NULL, &error), HF_OK); /* waits */
     assert_true(hfi_boot_ms() >= deadline);
-    assert_true(t_wait_for(was_told, NULL, 1000));
+    assert_true(t_wait_for(was_told, NULL, T_PATIENCE_MS));
     assert_string_equal(atomic_load(&told_reason), "DEADLINE");
     assert_true(hf_lease_token(other) > hf_lease_token(lease));
     expect(hf_release(other, &error), HF_OK);

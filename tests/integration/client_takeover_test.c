@@ -115,7 +115,7 @@ static void a_stopped_worker_is_replaced_and_its_late_write_refused(void **state
     const int64_t stopped = t_now_ms();
     if (hf_acquire(b, &options, &lease, NULL, &error) != HF_OK)
         fail_msg("B: %s", error.message);
-    assert_in_range(t_now_ms() - stopped, TTL_MS / 2, 5 * TTL_MS);
+    assert_in_range(t_now_ms() - stopped, TTL_MS / 2, TTL_MS + T_AT_ONCE_MS);
     assert_true(hf_lease_token(lease) > token);
     assert_int_equal(hf_write(lease, NULL, "from B", 6, NULL, &error), HF_OK);
     while (t_now_ms() - stopped < 3 * TTL_MS)
@@ -130,7 +130,7 @@ static void a_stopped_worker_is_replaced_and_its_late_write_refused(void **state
     if (!write || strncmp(write, "WRITE LOST DEADLINE valid=0", 27) != 0)
         fail_msg("%s", out);
     assert_non_null(strstr(out, "RAW LOST STALE_TOKEN"));
-    t_proc_expect_out(a, "LOSS DEADLINE", 5000);
+    t_proc_expect_out(a, "LOSS DEADLINE", T_PATIENCE_MS);
     loss = strstr(t_proc_out(a), "LOSS ");
     assert_non_null(loss);
     assert_null(strstr(loss + 1, "LOSS ")); /* once */
@@ -145,7 +145,7 @@ static void a_stopped_worker_is_replaced_and_its_late_write_refused(void **state
     hf_lease_free(lease);
     hf_client_free(b);
     t_proc_kill(a, SIGUSR1);
-    assert_int_equal(t_proc_wait(a, 10000), 0);
+    assert_int_equal(t_proc_wait(a, T_PATIENCE_MS), 0);
 }
 
 static void a_stop_shorter_than_the_lease_costs_nothing(void **state)
@@ -159,9 +159,9 @@ static void a_stop_shorter_than_the_lease_costs_nothing(void **state)
     t_sleep_ms(TTL_MS * 2 / 5);
     t_proc_kill(a, SIGUSR1);
     t_proc_kill(a, SIGCONT);
-    t_proc_expect_out(a, "WRITE OK", 10000);
+    t_proc_expect_out(a, "WRITE OK", T_PATIENCE_MS);
     t_proc_kill(a, SIGUSR1);
-    assert_int_equal(t_proc_wait(a, 10000), 0);
+    assert_int_equal(t_proc_wait(a, T_PATIENCE_MS), 0);
     assert_null(strstr(t_proc_out(a), "LOSS"));
 }
 

@@ -212,7 +212,7 @@ static void waiters_have_a_quota(void **state)
     request.wait_ms = 600000;
     for (int i = 0; i < LIMIT + 1; i++)
         w_send(w, C_LEASE "Acquire", &request, 600000);
-    uint32_t refused = w_next(w, 20000);
+    uint32_t refused = w_next(w, T_PATIENCE_MS);
     assert_true(refused > 0);
     assert_null(w_response(w, refused, 0, &status));
     c_assert_status(&status, HP_RESOURCE_EXHAUSTED, HP_R_QUOTA, "10,001 waiters");

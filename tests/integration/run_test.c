@@ -80,7 +80,7 @@ static struct family family_start(const struct t_server *at, const char *resourc
 
     family.run =
         t_cli_spawn(at, "run", resource, "--ttl", ttl, "--", "sh", "-c", t_printf(FAMILY, family.lock, family.ready), NULL);
-    if (!t_wait_for(written, family.ready, 10000))
+    if (!t_wait_for(written, family.ready, T_PATIENCE_MS))
         fail_msg("the command did not start: %s", t_proc_err(family.run));
     assert_false(all_gone(family.lock));
     return family;
@@ -148,9 +148,9 @@ static void signals_are_passed_on(void **state)
         struct t_proc *run =
             t_cli_spawn(server, "run", "run/signal", "--", "sh", "-c",
                         t_printf("trap 'echo caught; exit 9' %d; echo >%s; while :; do sleep 0.05; done", signals[i], ready), NULL);
-        assert_true(t_wait_for(written, ready, 10000));
+        assert_true(t_wait_for(written, ready, T_PATIENCE_MS));
         t_proc_kill(run, signals[i]);
-        ended_with(run, 9, 10000);
+        ended_with(run, 9, T_PATIENCE_MS);
         assert_string_equal(t_proc_out(run), "caught\n");
     }
     struct t_proc *run = t_cli_spawn(server, "run", "run/signal", "--", "sleep", "60", NULL);
@@ -209,7 +209,7 @@ static void held_by_another(void **state)
     struct t_proc *run = t_cli_spawn(server, "run", "run/held", "--wait", "30s", "--", "echo", "got it", NULL);
     assert_int_equal(t_proc_wait(run, 700), -1);
     expect(t_cli(server, "release", "run/held", "1", NULL), 0);
-    ended_with(run, 0, 10000);
+    ended_with(run, 0, T_PATIENCE_MS);
     assert_string_equal(t_proc_out(run), "got it\n");
 }
 
@@ -221,7 +221,7 @@ static void interrupted_while_waiting(void **state)
     struct t_proc *run = t_cli_spawn(server, "run", "run/interrupted", "--wait", "1h", "--", "true", NULL);
     assert_int_equal(t_proc_wait(run, 500), -1);
     t_proc_kill(run, SIGINT);
-    ended_with(run, 125, 5000);
+    ended_with(run, 125, T_PATIENCE_MS);
     last_line(t_proc_err(run), "holdfast: lease not got: INTERRUPTED: by SIGINT");
 }
 
@@ -252,11 +252,11 @@ static void renewed_while_it_runs(void **state)
         t_cli_spawn(server, "run", "run/renewed", "--ttl", "2400ms", "--", "sh", "-c", t_printf("echo >%s; sleep 6", ready), NULL);
     (void)state;
 
-    assert_true(t_wait_for(written, ready, 10000));
+    assert_true(t_wait_for(written, ready, T_PATIENCE_MS));
     while (t_proc_wait(run, 100) < 0)
         if (t_cli(server, "acquire", "run/renewed", NULL).status == 0)
             break; /* it ended just now, or the lease was lost: its status tells */
-    ended_with(run, 0, 5000);
+    ended_with(run, 0, T_PATIENCE_MS);
     assert_string_equal(t_proc_err(run), "");
 }
 
@@ -290,7 +290,7 @@ static void stopped_run(void **state)
     t_proc_kill(family.run, SIGSTOP);
     taken_over_from_nobody(&family, "run/stopped");
     t_proc_kill(family.run, SIGCONT);
-    ended_with(family.run, 125, 10000);
+    ended_with(family.run, 125, T_PATIENCE_MS);
     last_line(t_proc_err(family.run), "holdfast: lease lost: ");
 }
 
@@ -301,7 +301,7 @@ static void killed_run(void **state)
 
     t_proc_kill(family.run, SIGKILL);
     taken_over_from_nobody(&family, "run/killed");
-    ended_with(family.run, 128 + SIGKILL, 10000);
+    ended_with(family.run, 128 + SIGKILL, T_PATIENCE_MS);
 }
 
 static void broken_lease(void **state)
@@ -310,7 +310,7 @@ static void broken_lease(void **state)
     (void)state;
 
     expect(t_cli(server, "break", "run/broken", "--token", "1", "--reason", "test", NULL), 0);
-    ended_with(family.run, 125, 4000); /* the next renewal, a third of the TTL away, tells it */
+    ended_with(family.run, 125, T_PATIENCE_MS); /* the next renewal, a third of the TTL away, tells it */
     assert_true(all_gone(family.lock));
     last_line(t_proc_err(family.run), "holdfast: lease lost: BROKEN");
 }
@@ -325,8 +325,8 @@ static void killed_server(void **state)
 
     t_server_kill(other, SIGKILL);
     killed = t_now_ms();
-    ended_with(family.run, 125, 10000);
-    assert_true(t_now_ms() - killed < 3000 + 500);
+    ended_with(family.run, 125, T_PATIENCE_MS);
+    assert_true(t_now_ms() - killed < 3000 + T_AT_ONCE_MS);
     assert_true(all_gone(family.lock));
     last_line(t_proc_err(family.run), "holdfast: lease lost: DEADLINE");
 }
@@ -340,7 +340,7 @@ static void restarted_server(void **state)
                                      t_printf("echo >%s; sleep 12; exit 6", ready), NULL);
     (void)state;
 
-    assert_true(t_wait_for(written, ready, 10000));
+    assert_true(t_wait_for(written, ready, T_PATIENCE_MS));
     t_server_kill(other, SIGKILL);
     t_server_restart(other);
     ended_with(run, 6, 30000);
@@ -368,7 +368,7 @@ static void killed_guardian(void **state)
 
     assert_true(guardian > 0);
     kill(guardian, SIGKILL);
-    ended_with(family.run, 125, 10000);
+    ended_with(family.run, 125, T_PATIENCE_MS);
     assert_true(all_gone(family.lock));
     last_line(t_proc_err(family.run), "holdfast: failed: GUARDIAN_GONE");
     expect(t_cli(server, "acquire", "run/guardian", NULL), 0);

@@ -24,7 +24,7 @@ static bool is_gone(void *arg)
 static char *dsn_of(const char *dir)
 {
     const char *const argv[] = {T_HOLDFASTD, "--data-dir", dir, "--print-dsn", NULL};
-    struct t_result result = t_run(argv, NULL, 5000);
+    struct t_result result = t_run(argv, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 0);
     return t_printf("%.*s", (int)strcspn(result.out, "\n"), result.out);
 }
@@ -67,7 +67,7 @@ static void test_life(void **state)
         "SELECT current_database(), current_setting('server_encoding'), current_setting('listen_addresses'), "
         "(SELECT count(*) FROM holdfast.lease), current_setting('fsync')",
         NULL};
-    struct t_result result = t_run(psql, NULL, 10000);
+    struct t_result result = t_run(psql, NULL, T_PATIENCE_MS);
     assert_string_equal(result.out, "holdfast|UTF8||1|on\n");
 
     /* A second server is kept out, and the first goes on. */
@@ -92,7 +92,7 @@ static void test_adopted(void **state)
     t_server_kill(server, SIGKILL);
     assert_false(is_gone(&pid));
     t_server_restart(server);
-    t_proc_expect_err(server->proc, "cluster.adopted", 1000);
+    t_proc_expect_err(server->proc, "cluster.adopted", T_PATIENCE_MS);
     assert_int_equal(postmaster_of(dir), pid);
     works(server, "r");
     assert_int_equal(t_server_stop(server), 0);
@@ -144,7 +144,7 @@ static void test_stale_pid_file(void **state)
 
     t_server_kill(server, SIGKILL);
     assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_true(t_wait_for(is_gone, &pid, 10000));
+    assert_true(t_wait_for(is_gone, &pid, T_PATIENCE_MS));
 
     /* A process of PostgreSQL's user that lives, but isn't PostgreSQL. */
     assert_int_equal(stat(t_printf("%s/pgdata", dir), &st), 0);
@@ -172,7 +172,7 @@ static void test_no_files_inherited(void **state)
     t_proc_expect_out(proc, "READY", 60000);
     pid_t pid = postmaster_of(dir);
     const char *const ls[] = {"sh", "-c", t_printf("readlink /proc/%d/fd/*", (int)pid), NULL};
-    char *files = t_run(ls, NULL, 5000).out;
+    char *files = t_run(ls, NULL, T_PATIENCE_MS).out;
     assert_non_null(strstr(files, "/postgres.log\n"));
     assert_null(strstr(files, "passwd"));
     assert_null(strstr(files, "/lock\n"));
@@ -195,7 +195,7 @@ static void test_initdb_cut_off(void **state)
 
     assert_true(t_wait_for(has_begun, dir, 30000));
     t_proc_kill(first, SIGKILL);
-    t_proc_wait(first, 5000);
+    t_proc_wait(first, T_PATIENCE_MS);
     assert_int_equal(access(t_printf("%s/pgdata", dir), F_OK), -1);
     struct t_server *server = t_server_start("--data-dir", dir, NULL);
     works(server, "r");

@@ -51,7 +51,7 @@ static void expect_log(const struct t_server *server, const char *text, int ms)
 static int open_files(pid_t pid)
 {
     const char *const argv[] = {"sh", "-c", t_printf("ls /proc/%d/fd | wc -l", (int)pid), NULL};
-    return atoi(t_run(argv, NULL, 5000).out);
+    return atoi(t_run(argv, NULL, T_PATIENCE_MS).out);
 }
 
 /* Milliseconds of CPU that it has used. */
@@ -127,7 +127,7 @@ static void reconnects(const struct t_server *server, struct t_rpc *there, struc
     for (int i = 0; i < 3; i++) {
         end_backends(server);
         t_sql(waiting.conn, "SELECT pg_sleep(0.02)"); /* they are gone */
-        if (!t_wait_for(backends_are_back, &waiting, 5000))
+        if (!t_wait_for(backends_are_back, &waiting, T_PATIENCE_MS))
             fail_msg("it does not come back to PostgreSQL: %s", t_proc_err(server->proc));
         assert_true(acquires(there));
     }
@@ -137,7 +137,7 @@ static void reconnects(const struct t_server *server, struct t_rpc *there, struc
 static bool can_connect(void *arg)
 {
     const char *const argv[] = {T_HOLDFAST, "--server", arg, "--timeout", "1s", "stats", NULL};
-    return t_run(argv, NULL, 10000).status == 0;
+    return t_run(argv, NULL, T_PATIENCE_MS).status == 0;
 }
 
 /* Callers that speak: those beyond the bound are closed, and the bound leaves room. */
@@ -261,14 +261,14 @@ static void test_none_left(void **state)
     for (int i = 0; i < 15; i++) {
         const char *const argv[] = {"prlimit", "--pid", t_printf("%d", (int)server.proc->pid),
                                     t_printf("--nofile=%d:120", open_files(server.proc->pid) - 1), NULL};
-        assert_int_equal(t_run(argv, NULL, 5000).status, 0);
+        assert_int_equal(t_run(argv, NULL, T_PATIENCE_MS).status, 0);
         int fd = silent(url);
         for (int64_t until = t_now_ms() + 10000; !was_closed(fd) && t_now_ms() < until;)
             t_sleep_ms(5);
         assert_true(was_closed(fd));
         close(fd);
         assert_true(acquires(there));
-        assert_true(t_wait_for(can_connect, server.url, 10000));
+        assert_true(t_wait_for(can_connect, server.url, T_PATIENCE_MS));
     }
     expect_log(&server, "event=app.clients_refused times=15", 30000);
     t_rpc_close(there);

@@ -49,8 +49,8 @@ static void test_ready(void **state)
     const char *const over_ipc[] = {T_HOLDFAST, "--server", ipc, "acquire", "a", NULL};
     const char *const over_tcp[] = {T_HOLDFAST, "--server", t_printf("%.*s", (int)(comma - out - 10), out + 10),
                                     "acquire",  "a",        NULL};
-    assert_int_equal(t_run(over_ipc, NULL, 10000).status, 0);
-    assert_int_equal(t_run(over_tcp, NULL, 10000).status, 1); /* the same store behind both: it is held */
+    assert_int_equal(t_run(over_ipc, NULL, T_PATIENCE_MS).status, 0);
+    assert_int_equal(t_run(over_tcp, NULL, T_PATIENCE_MS).status, 1); /* the same store behind both: it is held */
     assert_int_equal(t_server_stop(server), 0);
 }
 
@@ -74,7 +74,7 @@ static void test_environment(void **state)
 
     env[3] = "HOLDFASTD_CONNECTIONS=many";
     const char *const argv[] = {T_HOLDFASTD, NULL};
-    struct t_result result = t_run(argv, &opts, 5000);
+    struct t_result result = t_run(argv, &opts, T_PATIENCE_MS);
     assert_int_equal(result.status, 2);
     assert_non_null(strstr(result.err, "HOLDFASTD_CONNECTIONS: \"many\" is not a whole number from 1 to 64"));
 }
@@ -85,17 +85,17 @@ static void test_wrong_settings(void **state)
     const char *const remote[] = {T_HOLDFASTD, "--dsn", "host=127.0.0.1 port=1", "--listen", "tcp://0.0.0.0:0", NULL};
     const char *const unknown[] = {T_HOLDFASTD, "--http", "127.0.0.1:0", NULL};
     const char *const help[] = {T_HOLDFASTD, "--help", NULL}, *const version[] = {T_HOLDFASTD, "--version", NULL};
-    struct t_result result = t_run(remote, NULL, 5000);
+    struct t_result result = t_run(remote, NULL, T_PATIENCE_MS);
 
     assert_int_equal(result.status, 2);
     assert_non_null(strstr(result.err, "tcp://0.0.0.0:0"));
-    result = t_run(unknown, NULL, 5000);
+    result = t_run(unknown, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 2);
     assert_non_null(strstr(result.err, "--http: unknown flag"));
-    result = t_run(help, NULL, 5000);
+    result = t_run(help, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.out, "HOLDFASTD_DATA_DIR"));
-    assert_int_equal(t_run(version, NULL, 5000).status, 0);
+    assert_int_equal(t_run(version, NULL, T_PATIENCE_MS).status, 0);
 
     struct t_server *server = t_server_start("--dsn", t_database(), "--listen", "tcp://0.0.0.0:0", "--insecure", NULL);
     assert_non_null(strstr(t_proc_err(server->proc), "app.insecure"));
@@ -136,17 +136,17 @@ static void test_drain(void **state)
     struct t_server *server = t_server_start("--dsn", dsn, NULL);
     PGconn *conn = t_connect(dsn);
 
-    slow_down(dsn, "0.7");
+    slow_down(dsn, "1.5");
     struct t_proc *flying = t_cli_spawn(server, "acquire", "r", "--ttl", "30s", NULL);
-    assert_true(t_wait_for(call_is_running, conn, 10000));
+    assert_true(t_wait_for(call_is_running, conn, T_PATIENCE_MS));
     t_proc_kill(server->proc, SIGTERM);
-    t_proc_expect_err(server->proc, "app.draining", 5000);
+    t_proc_expect_err(server->proc, "app.draining", T_PATIENCE_MS);
 
     /* A new call is refused and leaves no trace, the one in flight is finished. */
     const char *const late[] = {T_HOLDFAST, "--server", server->url, "--timeout", "300ms", "acquire", "late", NULL};
-    assert_int_not_equal(t_run(late, NULL, 10000).status, 0);
-    assert_int_equal(t_proc_wait(flying, 10000), 0);
-    assert_int_equal(t_proc_wait(server->proc, 10000), 0);
+    assert_int_not_equal(t_run(late, NULL, T_PATIENCE_MS).status, 0);
+    assert_int_equal(t_proc_wait(flying, T_PATIENCE_MS), 0);
+    assert_int_equal(t_proc_wait(server->proc, T_PATIENCE_MS), 0);
     assert_non_null(strstr(t_proc_err(server->proc), "calls_in_flight=1"));
     assert_string_equal(t_sql(conn, "SELECT string_agg(resource, ',') FROM holdfast.lease"), "r");
     PQfinish(conn);
@@ -159,14 +159,14 @@ static void test_second_signal(void **state)
     struct t_server *server = t_server_start("--dsn", dsn, NULL);
     PGconn *conn = t_connect(dsn);
 
-    slow_down(dsn, "8");
+    slow_down(dsn, "15");
     t_cli_spawn(server, "acquire", "r", NULL);
-    assert_true(t_wait_for(call_is_running, conn, 10000));
+    assert_true(t_wait_for(call_is_running, conn, T_PATIENCE_MS));
     t_proc_kill(server->proc, SIGINT);
-    t_proc_expect_err(server->proc, "app.draining", 5000);
+    t_proc_expect_err(server->proc, "app.draining", T_PATIENCE_MS);
     assert_int_equal(t_proc_wait(server->proc, 200), -1); /* it waits for the call */
     t_proc_kill(server->proc, SIGTERM);
-    assert_int_equal(t_proc_wait(server->proc, 1500), 1);
+    assert_int_equal(t_proc_wait(server->proc, T_AT_ONCE_MS), 1);
     PQfinish(conn);
 }
 
@@ -193,9 +193,9 @@ static void test_postgres_restarts(void **state)
         works(server, t_printf("before%d", mode));
         t_pg_stop(pg, (enum t_pg_mode)mode);
         const char *const argv[] = {T_HOLDFAST, "--server", server->url, "--timeout", "300ms", "acquire", "r", NULL};
-        assert_int_not_equal(t_run(argv, NULL, 10000).status, 0);
+        assert_int_not_equal(t_run(argv, NULL, T_PATIENCE_MS).status, 0);
         t_pg_restart(pg);
-        assert_true(t_wait_for(database_answers, (void *)t_pg_dsn(pg), 10000));
+        assert_true(t_wait_for(database_answers, (void *)t_pg_dsn(pg), T_PATIENCE_MS));
         if (!t_wait_for(acquires, server, 20000))
             fail_msg("it does not serve again: %s", t_proc_err(server->proc));
     }

@@ -136,7 +136,7 @@ static void test_not_ready(void **state)
     assert_string_equal(heard(&manager, proc->pid, 300), "");
     t_sql(conn, "CREATE OR REPLACE FUNCTION holdfast.attach() RETURNS boolean LANGUAGE sql AS 'SELECT false'");
     assert_true(begins(told(&manager, proc->pid), "READY=1\n"));
-    t_proc_expect_out(proc, "READY nng=", 5000);
+    t_proc_expect_out(proc, "READY nng=", T_PATIENCE_MS);
     t_proc_kill(proc, SIGTERM);
     assert_int_equal(t_proc_wait(proc, 20000), 0);
     PQfinish(conn);
@@ -215,7 +215,7 @@ static void test_sample(void **state)
     assert_int_equal(t_proc_wait(proc, 20000), 0);
 
     t_write_file(path, "connections = 2\n\nconections = 3\n");
-    struct t_result result = t_run(argv, NULL, 5000);
+    struct t_result result = t_run(argv, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 2);
     assert_string_equal(result.err, t_printf("holdfastd: %s:3: conections: unknown setting (holdfastd --help lists them)\n", path));
 }
@@ -270,7 +270,7 @@ static void test_drain_ends_waits(void **state)
     envelope.n_calls = 1;
     const uint8_t *bytes = t_rpc_pack(rpc, &envelope, &len);
     t_rpc_send(rpc, bytes, len);
-    assert_true(t_wait_for(somebody_waits, conn, 10000));
+    assert_true(t_wait_for(somebody_waits, conn, T_PATIENCE_MS));
 
     int64_t begun = t_now_ms();
     t_proc_kill(server->proc, SIGTERM);
@@ -279,7 +279,7 @@ static void test_drain_ends_waits(void **state)
     const Holdfast__V1__ReplyEnvelope *replies = t_rpc_replies(rpc, bytes, len);
     assert_int_equal(replies->n_replies, 1);
     assert_int_equal(replies->replies[0]->code, 0); /* held, and no error */
-    assert_int_equal(t_proc_wait(server->proc, 10000), 0);
+    assert_int_equal(t_proc_wait(server->proc, T_PATIENCE_MS), 0);
     assert_true(t_now_ms() - begun < 10000);
     assert_false(somebody_waits(conn)); /* and nobody is left in the database's queue */
     t_rpc_close(rpc);
@@ -296,10 +296,10 @@ static void test_drain_timeout(void **state)
 
     slow_down(dsn, "6");
     t_cli_spawn(server, "acquire", "r", NULL);
-    assert_true(t_wait_for(call_is_running, conn, 10000));
+    assert_true(t_wait_for(call_is_running, conn, T_PATIENCE_MS));
     int64_t begun = t_now_ms();
     t_proc_kill(server->proc, SIGTERM);
-    assert_int_equal(t_proc_wait(server->proc, 5000), 1);
+    assert_int_equal(t_proc_wait(server->proc, T_PATIENCE_MS), 1);
     assert_true(t_now_ms() - begun >= 600);
     assert_non_null(strstr(t_proc_err(server->proc), "event=app.drain_cut calls_in_flight=1 after_ms=600"));
     PQfinish(conn);
@@ -320,7 +320,7 @@ static void test_drain_leaves_upkeep(void **state)
         fail_msg("it does not sweep: %s", t_proc_err(server->proc));
     int64_t begun = t_now_ms();
     t_proc_kill(server->proc, SIGTERM);
-    assert_int_equal(t_proc_wait(server->proc, 5000), 0);
+    assert_int_equal(t_proc_wait(server->proc, T_PATIENCE_MS), 0);
     assert_true(t_now_ms() - begun < 5000);
     PQfinish(conn);
 }

@@ -19,7 +19,7 @@ static void terminated_while_idle(void **state)
         run_until(all_done, LONG_MS);
         /* Whether it had gone before it was sent to is a race, of which the caller sees nothing. */
         assert_true(w.item.outcome == ST_REPEATED || (i == 0 && w.item.outcome == ST_GRANTED));
-        run_until(is_ready, 10000);
+        run_until(is_ready, T_PATIENCE_MS);
     }
     acquire("next");
 }
@@ -37,7 +37,7 @@ static void an_idle_store_notices_its_loss(void **state)
     (void)state;
     old_backend = t_printf("%s", backend());
     t_sql(sql, "SELECT pg_terminate_backend(%s)", old_backend);
-    run_until(has_a_new_backend, 10000);
+    run_until(has_a_new_backend, T_PATIENCE_MS);
     acquire("r");
 }
 
@@ -47,13 +47,13 @@ static void too_slow_is_told_from_too_far(void **state)
     struct work slow, late;
     on_lease("slow", "PERFORM pg_sleep(1);");
     submit_acquire(&slow, "slow");
-    run_until(backend_active, 5000);
+    run_until(backend_active, T_PATIENCE_MS);
     prepare_acquire(&late, "late", "request");
     late.item.deadline_ms = t_now_ms() + 200;
     submit(&late);
     run_until(all_done, LONG_MS);
     assert_int_equal(late.item.outcome, ST_TIMED_OUT);
-    assert_in_range(late.done_ms, late.item.deadline_ms, late.item.deadline_ms + 500);
+    assert_in_range(late.done_ms, late.item.deadline_ms, late.item.deadline_ms + T_AT_ONCE_MS);
     assert_int_equal(slow.item.outcome, ST_GRANTED);
     assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.resource WHERE name = 'late'"), 0);
 }
@@ -68,7 +68,7 @@ static void while_the_database_is_away(void **state)
     open_store(&(struct st_config){.connections = 2}, t_pg_dsn(pg), true);
     acquire("r");
     t_pg_stop(pg, T_PG_IMMEDIATE);
-    run_until(nobody_serves, 5000);
+    run_until(nobody_serves, T_PATIENCE_MS);
     prepare_acquire(&brief, "brief", "request");
     brief.item.deadline_ms = t_now_ms() + 300;
     submit_acquire(&patient, "patient");
@@ -77,7 +77,7 @@ static void while_the_database_is_away(void **state)
     submit(&brief);
     wait_for(&brief);
     assert_int_equal(brief.item.outcome, ST_DATABASE_DOWN);
-    assert_in_range(brief.done_ms, brief.item.deadline_ms, brief.item.deadline_ms + 500);
+    assert_in_range(brief.done_ms, brief.item.deadline_ms, brief.item.deadline_ms + T_AT_ONCE_MS);
     assert_int_equal(pending, 2);
     t_pg_restart(pg);
     patient.item.deadline_ms += LONG_MS;
@@ -135,7 +135,7 @@ static void names_are_resolved_off_the_loop(void **state)
     prepare_acquire(&w, "r", "request");
     w.item.deadline_ms = t_now_ms() + 300;
     submit(&w);
-    run_until(all_done, 2000);
+    run_until(all_done, T_PATIENCE_MS);
     assert_int_equal(w.item.outcome, ST_DATABASE_DOWN);
 }
 
@@ -147,7 +147,7 @@ static void closing_ends_everything(void **state)
     struct work slow, queued;
     on_lease("slow", "PERFORM pg_sleep(3);");
     submit_acquire(&slow, "slow");
-    run_until(backend_active, 5000);
+    run_until(backend_active, T_PATIENCE_MS);
     submit_acquire(&queued, "queued");
     st_close(store);
     store = NULL;

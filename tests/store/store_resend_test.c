@@ -95,7 +95,7 @@ static void terminated_in_flight(void **state)
     submit_acquire(&w, "slow");
     prepare(&reading, ST_READ, "slow");
     submit(&reading);
-    run_until(backend_active, 5000);
+    run_until(backend_active, T_PATIENCE_MS);
     t_sql(sql, "SELECT pg_terminate_backend(%s)", backend());
     run_until(all_done, LONG_MS);
     assert_int_equal(w.item.outcome, ST_GRANTED);
@@ -152,7 +152,7 @@ static void writes_without_a_sequence_are_lost(void **state)
     for (int i = 0; i < N; i++)
         assert_int_equal(works[i].item.outcome, i % 2 ? ST_REPLAYED : ST_OUTCOME_LOST);
     assert_int_equal(erase.item.outcome, ST_OUTCOME_LOST);
-    assert_true(works[0].done_ms <= works[1].done_ms && works[0].done_ms - begin < 1000);
+    assert_true(works[0].done_ms <= works[1].done_ms && works[0].done_ms - begin < T_AT_ONCE_MS);
     assert_int_equal(t_sql_int(sql, "SELECT sum(version) FROM holdfast.resource_value"), N);
 }
 
@@ -164,7 +164,7 @@ static void what_is_new_comes_after(void **state)
     on_lease("hot", "PERFORM pg_sleep(0.5);");
     prepare_acquire(&first, "hot", "first");
     submit(&first);
-    run_until(backend_active, 5000);
+    run_until(backend_active, T_PATIENCE_MS);
     prepare_acquire(&second, "hot", "second");
     submit(&second);
     cut_connection();
@@ -180,7 +180,7 @@ static void another_database_raises_the_fences_first(void **state)
     struct work w;
     on_lease("slow", "PERFORM pg_sleep(1);");
     submit_acquire(&w, "slow");
-    run_until(backend_active, 5000);
+    run_until(backend_active, T_PATIENCE_MS);
     t_sql(sql, "UPDATE holdfast.identity SET timeline = 'another'");
     t_sql(sql, "SELECT pg_terminate_backend(%s)", backend());
     run_until(all_done, LONG_MS);
@@ -244,8 +244,8 @@ static void a_backend_that_cannot_be_ended(void **state)
     assert_int_equal(patient.item.outcome, ST_OUTCOME_LOST);
     assert_int_equal(sequenced.item.outcome, ST_OUTCOME_LOST);
     assert_int_equal(brief.item.outcome, ST_OUTCOME_LOST);
-    assert_in_range(brief.done_ms - brief.item.deadline_ms, 0, 500);
-    assert_in_range(patient.done_ms - cut, 4000, 8000); /* end_backend tries for 5 s */
+    assert_in_range(brief.done_ms - brief.item.deadline_ms, 0, T_AT_ONCE_MS);
+    assert_in_range(patient.done_ms - cut, 4000, 5000 + T_AT_ONCE_MS); /* end_backend tries for 5 s */
     assert_true(reading.item.outcome == ST_FOUND || reading.item.outcome == ST_NO_SUCH_RESOURCE);
     /* Whatever the old one did after all, a repetition is recognised. */
     prepare_write(&sequenced, "w", token, 1, "value");
@@ -307,7 +307,6 @@ static void the_other_connection_serves_meanwhile(void **state)
     run_until(is_sent, LONG_MS);
     cut_connection();
     t_sleep_ms(50); /* so that the loop sees it in one turn with what follows */
-    int64_t begin = t_now_ms();
     static struct work more[N];
     for (int i = 0; i < N; i++) {
         prepare_acquire(&more[i], t_printf("r%d", i), "request");
@@ -315,7 +314,7 @@ static void the_other_connection_serves_meanwhile(void **state)
     }
     for (int i = 0; i < N; i++)
         wait_for(&more[i]);
-    assert_true(t_now_ms() - begin < 2000);
+    assert_true(pending > 0); /* those that were sent there are not settled yet */
     for (int i = 0; i < N; i++)
         assert_true(more[i].item.outcome == ST_GRANTED || more[i].item.outcome == ST_REPEATED);
     run_until(all_done, LONG_MS);
@@ -334,19 +333,19 @@ static void a_silent_backend_is_gone_round(void **state)
     static struct work works[N], more[N];
     reopen(&(struct st_config){.connections = 2, .pq = losing()});
     pid_t pid = stop_backend();
+    int64_t begin = t_now_ms();
     for (int i = 0; i < N; i++) {
         prepare_acquire(&works[i], t_printf("r%d", i), "request");
-        works[i].item.deadline_ms = t_now_ms() + 1000;
+        works[i].item.deadline_ms = begin + 2500;
         submit(&works[i]);
     }
     run_until(is_sent, LONG_MS);
-    int64_t begin = t_now_ms();
     for (int i = 0; i < N; i++)
         submit_acquire(&more[i], t_printf("s%d", i));
     run_until(all_done, LONG_MS);
     for (int i = 0; i < N; i++) {
         assert_int_equal(more[i].item.outcome, ST_GRANTED);
-        assert_true(more[i].done_ms - begin < 900);
+        assert_true(more[i].done_ms < begin + 2500);
     }
     begin = t_now_ms();
     int lost = 0;
@@ -356,7 +355,7 @@ static void a_silent_backend_is_gone_round(void **state)
     }
     assert_in_range(lost, 1, N - 1);
     run_until(all_done, LONG_MS);
-    assert_true(t_now_ms() - begin < 400);
+    assert_true(t_now_ms() - begin < T_AT_ONCE_MS);
     for (int i = 0; i < N; i++)
         assert_true(more[i].item.outcome == ST_GRANTED || more[i].item.outcome == ST_REPEATED);
     let_go(pid);
@@ -377,7 +376,7 @@ static void a_session_that_is_stuck_is_given_up(void **state)
     let_go(pid);
     assert_int_equal(w.item.outcome, ST_OUTCOME_LOST);
     assert_int_equal(reading.item.outcome, ST_NO_SUCH_RESOURCE);
-    assert_in_range(w.done_ms - begin, 5000, 9000);
+    assert_in_range(w.done_ms - begin, 5000, 5500 + T_AT_ONCE_MS);
 }
 
 /* ------------------------------------------------------------------------------------------------ deadlines in flight */
@@ -428,7 +427,7 @@ static void an_answer_that_comes_too_late_is_nobodys(void **state)
     submit(&lists);
     left = N + 1;
     run_until(few_are_left, LONG_MS);
-    assert_in_range(t_now_ms() - begin, 200 + (N - 1) * 5, 1000);
+    assert_in_range(t_now_ms() - begin, 200 + (N - 1) * 5, T_AT_ONCE_MS);
     let_go(pid);
     run_until(all_done, LONG_MS);
     for (int i = 0; i < N; i++)
@@ -508,7 +507,7 @@ static void the_deadline_holds_while_nobody_answers(void **state)
     submit_acquire(&patient, "patient");
     wait_for(&sent);
     assert_int_equal(sent.item.outcome, ST_OUTCOME_LOST);
-    assert_in_range(sent.done_ms - sent.item.deadline_ms, 0, 500);
+    assert_in_range(sent.done_ms - sent.item.deadline_ms, 0, T_AT_ONCE_MS);
     t_pg_restart(pg);
     run_until(all_done, LONG_MS);
     assert_int_equal(patient.item.outcome, ST_GRANTED);
@@ -546,7 +545,7 @@ static void closing_ends_what_waits_to_be_sent_again(void **state)
     (void)state;
     struct work sent, queued;
     crash_at_work(&sent, LONG_MS);
-    run_until(nobody_serves, 5000);
+    run_until(nobody_serves, T_PATIENCE_MS);
     submit_acquire(&queued, "queued");
     close_before_the_cluster_goes();
     assert_int_equal(sent.item.outcome, ST_OUTCOME_LOST);

@@ -267,17 +267,16 @@ static void dropping_holds_up_nobody(void **state)
     prepare_errand(&drop, ST_DROP_PARTITIONS)->deadline_ms = t_now_ms() + 3000;
     submit(&drop);
     run_until(detach_waits, LONG_MS);
-    int64_t begin = t_now_ms();
     for (int i = 0; i < 20; i++) {
         prepare_acquire(&w, t_printf("r%d", i), "request");
         submit(&w);
         wait_for(&w);
         assert_int_equal(w.item.outcome, ST_GRANTED);
     }
-    assert_true(t_now_ms() - begin < 2000);
+    assert_int_equal(drop.done, 0);
     run_until(all_done, LONG_MS);
     assert_int_equal(drop.item.outcome, ST_OUTCOME_LOST);
-    assert_in_range(drop.done_ms - drop.item.deadline_ms, 0, 500);
+    assert_in_range(drop.done_ms - drop.item.deadline_ms, 0, T_AT_ONCE_MS);
     t_sql(other, "ROLLBACK");
     PQfinish(other);
     run_until(errand_is_gone, LONG_MS);

@@ -64,7 +64,7 @@ static void test_processes(void **state)
     const char *env[] = {"COLOUR=blue", "HOME", NULL};
     struct t_spawn_opts opts = {.env = env, .cwd = "/tmp", .input = "line\n"};
     const char *argv[] = {"sh", "-c", "cat; echo $COLOUR $PWD ${HOME-none}; echo bad >&2; exit 3", NULL};
-    struct t_result result = t_run(argv, &opts, 5000);
+    struct t_result result = t_run(argv, &opts, T_PATIENCE_MS);
     assert_int_equal(result.status, 3);
     assert_string_equal(result.out, "line\nblue /tmp none\n");
     assert_string_equal(result.err, "bad\n");
@@ -73,7 +73,7 @@ static void test_processes(void **state)
     struct t_proc *proc = t_spawn(sleeper, NULL);
     assert_int_equal(t_proc_wait(proc, 20), -1);
     t_proc_kill(proc, SIGTERM);
-    assert_int_equal(t_proc_wait(proc, 5000), 128 + SIGTERM);
+    assert_int_equal(t_proc_wait(proc, T_PATIENCE_MS), 128 + SIGTERM);
 }
 
 /* A grandchild that has left its group, session and parent is ended too. */
@@ -81,15 +81,15 @@ static void test_teardown(void **state)
 {
     const char *argv[] = {"sh", "-c", "setsid sh -c 'echo $$; exec sleep 100' & sleep 100", NULL};
     struct t_proc *proc = t_spawn(argv, NULL);
-    t_proc_expect_out(proc, "\n", 5000);
+    t_proc_expect_out(proc, "\n", T_PATIENCE_MS);
     pid_t grandchild = atoi(t_proc_out(proc));
     char dir[64];
     snprintf(dir, sizeof(dir), "%s", t_tmpdir());
     t_proc_kill(proc, SIGKILL);
-    t_proc_wait(proc, 5000);
+    t_proc_wait(proc, T_PATIENCE_MS);
     assert_true(t_alive(grandchild));
     t_teardown(state);
-    assert_true(t_wait_for(gone, &grandchild, 1000));
+    assert_true(t_wait_for(gone, &grandchild, T_PATIENCE_MS));
     assert_int_not_equal(access(dir, F_OK), 0);
 }
 
@@ -101,7 +101,7 @@ static void test_stopped_backend(void **state)
     pid_t backend = PQbackendPID(conn);
     assert_int_equal(kill(backend, SIGSTOP), 0);
     t_teardown(state);
-    assert_true(t_wait_for(gone, &backend, 5000));
+    assert_true(t_wait_for(gone, &backend, T_PATIENCE_MS));
     PQfinish(conn);
 }
 
