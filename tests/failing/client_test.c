@@ -17,11 +17,21 @@ enum { POINTS_MAX = 1000, WATCH_S = 60, TIMEOUT_MS = 20000 };
 static struct t_server *server;
 static PGconn *sql;
 
+/* For LeakSanitizer: nng 1.5 by itself leaks a socket that is closed while it connects, which is what happens when memory ends
+ * right after it was opened. What is ours is counted (points.h). */
+const char *leaks_of_nng(void) __asm__("__lsan_default_suppressions") __attribute__((visibility("default")));
+
+const char *leaks_of_nng(void)
+{
+    return "leak:libnng";
+}
+
 enum step { NEW, ACQUIRE, WRITE, RELEASE, STEPS };
 static const char *const step_names[STEPS] = {"hf_client_new", "hf_acquire", "hf_write", "hf_release"};
 
 struct run {
     enum step step; /* that fails */
+    int64_t wait_ms;
     char resource[64];
     hf_client *client;
     hf_lease *lease;
@@ -43,8 +53,12 @@ static hf_result call_new(struct run *run, hf_error *error)
 static hf_result call_acquire(struct run *run, hf_error *error)
 {
     const hf_label label = {"host", "here"};
-    hf_acquire_options options = {
-        .resource = run->resource, .request_id = "mine", .labels = &label, .n_labels = 1, .no_renewal = true};
+    hf_acquire_options options = {.resource = run->resource,
+                                  .wait_ms = run->wait_ms,
+                                  .request_id = "mine",
+                                  .labels = &label,
+                                  .n_labels = 1,
+                                  .no_renewal = true};
     return hf_acquire(run->client, &options, &run->lease, NULL, error);
 }
 
@@ -143,7 +157,7 @@ static void one(struct run *run, const struct fp_plan *plan, struct tally *tally
     }
 }
 
-static void run_step(enum step step)
+static void run_step(enum step step, int64_t wait_ms)
 {
     struct tally tally = {0};
     struct fp_plan plan = {.kind = FP_MEMORY, .what = step_names[step]};
@@ -151,16 +165,16 @@ static void run_step(enum step step)
     long before;
     fp_forget();
     do {
-        struct run run = {.step = step};
+        struct run run = {.step = step, .wait_ms = wait_ms};
         before = tally.points;
         plan.from = before + 1;
-        snprintf(run.resource, sizeof(run.resource), "%s-%ld", step_names[step], plan.from);
+        snprintf(run.resource, sizeof(run.resource), "%s-%d-%ld", step_names[step], (int)wait_ms, plan.from);
         one(&run, &plan, &tally);
         assert_true(tally.points < POINTS_MAX);
     } while (tally.points > before);
     fp_watch(0);
-    printf("%s: %ld points of memory, %lld ms: %ld done, %ld refused, %ld unknown\n", step_names[step], tally.points,
-           (long long)(t_now_ms() - began), tally.done, tally.refused, tally.unknown);
+    printf("%s%s: %ld points of memory, %lld ms: %ld done, %ld refused, %ld unknown\n", step_names[step],
+           wait_ms ? ", may wait" : "", tally.points, (long long)(t_now_ms() - began), tally.done, tally.refused, tally.unknown);
     fflush(stdout);
     assert_true(tally.points > 0);
 }
@@ -168,25 +182,31 @@ static void run_step(enum step step)
 static void a_client(void **state)
 {
     (void)state;
-    run_step(NEW);
+    run_step(NEW, 0);
 }
 
 static void an_acquire(void **state)
 {
     (void)state;
-    run_step(ACQUIRE);
+    run_step(ACQUIRE, 0);
+}
+
+static void an_acquire_that_may_wait(void **state)
+{
+    (void)state;
+    run_step(ACQUIRE, 5000);
 }
 
 static void a_write(void **state)
 {
     (void)state;
-    run_step(WRITE);
+    run_step(WRITE, 0);
 }
 
 static void a_release(void **state)
 {
     (void)state;
-    run_step(RELEASE);
+    run_step(RELEASE, 0);
 }
 
 static int setup(void **state)
@@ -207,10 +227,8 @@ static int teardown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client),
-        cmocka_unit_test(an_acquire),
-        cmocka_unit_test(a_write),
-        cmocka_unit_test(a_release),
+        cmocka_unit_test(a_client), cmocka_unit_test(an_acquire), cmocka_unit_test(an_acquire_that_may_wait),
+        cmocka_unit_test(a_write),  cmocka_unit_test(a_release),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
