@@ -79,6 +79,10 @@ static const struct story right[] = {
       WROTE(1, 4, 3, 10, 11)}},
     {"a lease used to its end",
      {GRANT("i", 1, 0, 10, .no_renewal = true), RENEW(1, 1000, 1010, OK, .got_ttl_ms = 1000), WROTE(1, 1, 1, 2020, 2030)}},
+    {"an upset that let a lease live on", {GRANT("i", 1, 0, 1, .no_renewal = true), CALL(UPSET, 5, 6), WROTE(1, 1, 1, 1500, 1501)}},
+    {"or live again",
+     {GRANT("i", 1, 0, 1), RENEW(1, 1001, 1002, NO("EXPIRED")), CALL(UPSET, 1003, 1004),
+      RENEW(1, 1005, 1006, OK, .got_ttl_ms = 1000)}},
     {"a token not yet granted is not held",
      {GRANT("i", 1, 0, 1), WRITE(2, 1, 1, 2, 3, NO("NOT_HELD")), GRANT("j", 2, 990, 1000), WROTE(2, 1, 1, 1001, 1002)}},
 };
@@ -93,6 +97,8 @@ static const struct story wrong[] = {
     {"taken for the newest", {GRANT("i", 1, 0, 1), GRANT("j", 2, 1000, 1001), CALL(READ, 1002, 1003, OK, .got_fence = 1)}},
     {"given to two requests", {GRANT("i", 1, 0, 1), GRANT("j", 1, 2000, 2001)}},
     {"given to two requests", {GRANT("", 1, 0, 1), GRANT("", 1, 0, 1)}},
+    {"tokens fell", {GRANT("i", 1, 0, 1), CALL(BREAK, 2, 3, NO("CHANGED"), .token = 1, .got_token = 5), GRANT("j", 4, 2000, 2001)}},
+    {"asked for", {GRANT("i", 1, 0, 1), CALL(READ, 5, 6, OK, .got_fence = 2), CALL(BREAK, 7, 8, OK, .token = 1, .got_fence = 2)}},
     /* P2 */
     {"lease before it", {GRANT("i", 1, 0, 1), GRANT("j", 2, 900, 940)}},
     {"lease before it", {GRANT("i", 1, 500, 501), GRANT("j", 2, 0, 1440)}},
@@ -111,7 +117,9 @@ static const struct story wrong[] = {
     {"had run out", {GRANT("i", 1, 0, 10, .no_renewal = true), RENEW(1, 1070, 1080, OK, .got_ttl_ms = 1000)}},
     {"had run out",
      {GRANT("i", 1, 0, 10, .no_renewal = true), RENEW(1, 900, 910, OK, .got_ttl_ms = 1000), WROTE(1, 1, 1, 3000, 3001)}},
-    {"used or seen before", {GRANT("i", 1, 10, 20), WROTE(1, 1, 1, 5, 9)}},
+    {"before it was asked for", {GRANT("i", 1, 10, 20), WROTE(1, 1, 1, 5, 9)}},
+    {"before it was asked for", {GRANT("i", 1, 10, 20), RENEW(1, 5, 9, OK, .got_ttl_ms = 1000)}},
+    {"tokens fell", {RENEW(2, 5, 9, OK, .got_ttl_ms = 1000), GRANT("i", 1, 10, 20)}},
     /* P3 */
     {"old token", {GRANT("i", 1, 0, 1), GRANT("j", 2, 990, 1000), WROTE(1, 1, 1, 1001, 1002)}},
     {"old token", {GRANT("i", 1, 0, 1), GRANT("j", 2, 990, 1000), CALL(READ, 1001, 1002, OK), WROTE(1, 1, 1, 5, 1100)}},
@@ -127,6 +135,7 @@ static const struct story wrong[] = {
     {"older version", {GRANT("i", 1, 0, 1), WROTE(1, 1, 1, 2, 9), READ(1, 1, 3, 4), CALL(READ, 5, 6, OK)}},
     {"older version", {GRANT("i", 1, 0, 1), WRITE(1, 1, 1, 2, 0), READ(1, 1, 3, 4), CALL(READ, 5, 6, OK)}},
     {"older version", {GRANT("i", 1, 0, 1), WROTE(1, 1, 1, 1, 6), READ(1, 1, 2, 3), CALL(READ, 4, 5, OK)}},
+    {"older version", {GRANT("i", 1, 0, 1), WROTE(1, 1, 1, 2, 20), WROTE(1, 1, 1, 3, 4, .replayed = true), CALL(READ, 5, 6, OK)}},
     {"before it was made", {GRANT("i", 1, 0, 1), GRANT("j", 2, 0, 1000), WROTE(2, 1, 1, 5, 1000), READ(2, 1, 10, 20)}},
     {"another value", {GRANT("i", 1, 0, 1), READ(1, 1, 2, 3), WROTE(1, 1, 1, 4, 5)}},
     {"versions fell", {GRANT("i", 1, 0, 1), WROTE(1, 1, 2, 2, 3), WROTE(1, 2, 1, 4, 5), WRITE(1, 3, 9, 0, 1)}},
@@ -147,6 +156,8 @@ static const struct story wrong[] = {
     {"by nobody who doesn't know",
      {GRANT("i", 1, 0, 1), WRITE(1, 1, 1, 2, 3), GRANT("j", 2, 990, 1000), WROTE(2, 1, 1, 1001, 1002), WROTE(2, 2, 3, 1003, 1004)}},
     {"by nobody who doesn't know", {GRANT("i", 1, 0, 1), WRITE(1, 1, 2, 2, 3), WRITE(1, 1, 2, 4, 5), READ(1, 2, 6, 7)}},
+    {"by nobody who doesn't know",
+     {GRANT("i", 1, 0, 1), WROTE(1, 1, 1, 2, 3), WROTE(1, 2, 3, 4, 5), GRANT("j", 2, 990, 1000), WRITE(2, 1, 2, 1001, 0)}},
     {"given another token", {GRANT("i", 1, 0, 1), GRANT("i", 2, 2000, 2001)}},
     {"given another token", {GRANT("i", 1, 0, 1), CALL(BREAK, 2, 3, OK, .token = 1, .got_fence = 2), GRANT("i", 3, 4, 5)}},
 };

@@ -94,14 +94,13 @@ static void lives_by(struct oracle_fence *fence, const struct history_call *call
     }
 }
 
-static void use(struct oracle_fences *fences, const struct history_call *call, int64_t value, bool lives)
+static void use(struct oracle_fences *fences, struct oracle_fence *fence, const struct history_call *call, bool lives)
 {
-    fences->uses[fences->n_uses++] = (struct oracle_use){.value = value,
-                                                         .from = call->start_ns,
-                                                         .to = oracle_end(call),
-                                                         .call = call,
-                                                         .lives = lives,
-                                                         .maybe = call->answer != HISTORY_OK};
+    const bool ok = call->answer == HISTORY_OK || call->op == HISTORY_BREAK; /* which was refused, and told the fence */
+    fences->uses[fences->n_uses++] = (struct oracle_use){
+        .value = fence->value, .from = call->start_ns, .to = oracle_end(call), .call = call, .lives = lives, .maybe = !ok};
+    if (ok)
+        known_by(fence, call);
 }
 
 static void note_acquire(struct oracle_fences *fences, const struct history_call *call)
@@ -116,9 +115,8 @@ static void note_acquire(struct oracle_fences *fences, const struct history_call
             over_by(fence, call);
         return;
     }
-    known_by(fence, call);
     lives_by(fence, call);
-    use(fences, call, call->got_token, true);
+    use(fences, fence, call, true);
     if (!fence->granted || oracle_end(call) < oracle_end(fence->granted))
         fence->granted = call;
 }
@@ -133,11 +131,11 @@ static void note_token(struct oracle_fences *fences, const struct history_call *
     if (ends && call->answer != HISTORY_REFUSED && call->start_ns < fence->let_go_from)
         fence->let_go_from = call->start_ns;
     if (call->op == HISTORY_RENEW)
-        use(fences, call, call->token, ok);
+        use(fences, fence, call, ok);
     if (oracle_is(call, HISTORY_RENEW, HISTORY_OK))
         lives_by(fence, call);
     if (oracle_is(call, HISTORY_RELEASE, HISTORY_OK))
-        use(fences, call, call->token, false);
+        use(fences, fence, call, false);
     if (ends && ok)
         over_by(fence, call);
     if (oracle_refused(call, HISTORY_RENEW, "EXPIRED TAKEN_OVER RELEASED BROKEN") ||
@@ -157,22 +155,24 @@ static void note_fence(struct oracle_fences *fences, const struct history_call *
     struct oracle_fence *fence = fence_of(fences, changed ? call->got_token : ok ? call->got_fence : 0);
     if (!fence)
         return;
-    known_by(fence, call);
     if (call->op != HISTORY_BREAK || changed)
-        use(fences, call, fence->value, false);
+        use(fences, fence, call, false);
+    else
+        known_by(fence, call);
 }
 
 static void note_changes(struct oracle_fences *fences, const struct oracle_group *group)
 {
     for (size_t i = 0; i < group->n_told; i++) {
         const struct oracle_change *change = &group->changes[i];
-        if (change->call->token > 0)
-            fences->uses[fences->n_uses++] = (struct oracle_use){.value = change->call->token,
-                                                                 .version = change->call->got_version,
-                                                                 .from = change->from,
-                                                                 .to = change->to,
-                                                                 .call = change->call,
-                                                                 .lives = true};
+        struct oracle_fence *fence = fence_of(fences, change->call->token);
+        if (!fence)
+            continue;
+        use(fences, fence, change->call, true);
+        struct oracle_use *use = &fences->uses[fences->n_uses - 1];
+        use->version = change->call->got_version;
+        use->from = change->from;
+        use->to = change->to;
     }
 }
 

@@ -81,7 +81,7 @@ static struct oracle_change change_of(const struct history_call *const *calls, s
     for (size_t i = 0; i < n; i++) {
         if (calls[i]->answer != HISTORY_OK)
             continue;
-        if (!change.told || (change.call->replayed && !calls[i]->replayed))
+        if (!change.told)
             change.call = calls[i];
         change.told = true;
         if (calls[i]->end_ns < change.to)

@@ -13,7 +13,7 @@
 
 /* A write or delete that was asked for and not refused: all calls of one (token, write_seq), or one call without a write_seq. */
 struct oracle_change {
-    const struct history_call *call; /* a call that was told it happened, if one was: then that is `told` */
+    const struct history_call *call; /* the first that was told it happened, if one was: then that is `told` */
     bool told;
     int64_t from,
         to; /* it took effect in between, if it did: since its first call began, before its first answer (INT64_MAX: none) */

@@ -147,7 +147,7 @@ static bool walk_change(struct walk *walk, const struct oracle_use *use, struct 
 
 /* ------------------------------------------------------------------------------------------------ the walk */
 
-/* What shows that the fence had this value, from `granted` on; *tokens: what it means for higher ones. */
+/* What shows that the fence had this value, `since` then; *tokens: what it means for higher ones. */
 static bool walk_use(struct walk *walk, const struct oracle_fence *fence, const struct oracle_use *use, const struct bound *since,
                      struct bound *tokens)
 {
@@ -156,8 +156,6 @@ static bool walk_use(struct walk *walk, const struct oracle_fence *fence, const 
     if (use->maybe)
         return true;
     not_before(&moment, use->from, use->call, "");
-    if (moment.at > use->to)
-        return too_late(walk, &moment, use->call, use->to);
     if (use->version > 0 && !walk_change(walk, use, &moment))
         return false;
     if (use->lives && over_counts && moment.at > fence->over)
@@ -181,11 +179,10 @@ static bool walk_fence(struct walk *walk, const struct oracle_fence *fence, cons
     not_before(&moment, fence->from, fence->asked, "a token or fence was known before it was asked for");
     if (moment.at > fence->to)
         return too_late(walk, &moment, fence->known, fence->to);
-    const struct bound since = {moment.at, moment.by, "used or seen before it can have been granted"};
     struct bound tokens = moment;
     not_before(&walk->asked, fence->from, fence->asked, "tokens fell: a lower one was asked for after this was known");
     for (size_t i = 0; i < n; i++)
-        if (!walk_use(walk, fence, &uses[i], &since, &tokens))
+        if (!walk_use(walk, fence, &uses[i], &moment, &tokens))
             return false;
     walk->tokens = tokens;
     if (fence->granted) {
