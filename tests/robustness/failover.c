@@ -67,8 +67,14 @@ void failover_start_traffic(struct failover *f, uint64_t seed, bool reads)
 void failover_stop_traffic(struct failover *f)
 {
     atomic_store(&f->stop, true);
-    for (int i = 0; i < FAILOVER_CLIENTS; i++)
+    int64_t overrun_ms = INT64_MIN;
+    for (int i = 0; i < FAILOVER_CLIENTS; i++) {
         chaos_client_join(&f->clients[i]);
+        if (f->clients[i].overrun && f->clients[i].overrun_ms > overrun_ms)
+            overrun_ms = f->clients[i].overrun_ms;
+    }
+    print_message("[     INFO ] the latest answer came %" PRId64 " ms after its deadline\n", overrun_ms);
+    assert_true(overrun_ms <= CHAOS_BOUND_MS);
 }
 
 static void wait_and_write(struct failover_patient *p, hf_client *client)

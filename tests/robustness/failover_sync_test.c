@@ -2,10 +2,10 @@
  * failover_sync_test.c - a primary whose commits wait for its standby, and which is on record as such, is killed amid traffic.
  *
  * First the standby is away: what needs a commit then is answered in time, as unknown, and once the standby is back a repeat tells
- * what came of it; likewise where somebody cancels the waiting for the standby. Then the primary is killed with all of its
- * processes and the standby promoted, which is itself told to wait for a standby that nobody has started yet: calls are answered in
- * time, and the server goes on by itself when that is lifted. Wanted: nothing that was acknowledged is lost, no token comes twice,
- * no fence was raised, and leases live on for their holders; those who were waiting are served.
+ * what came of it; likewise where somebody cancels the waiting for the standby, or ends the session that waits. Then the primary is
+ * killed with all of its processes and the standby promoted, which is itself told to wait for a standby that nobody has started
+ * yet: calls are answered in time, and the server goes on by itself when that is lifted. Wanted: nothing that was acknowledged is
+ * lost, no token comes twice, no fence was raised, and leases live on for their holders; those who were waiting are served.
  */
 #include "robustness/failover.h"
 
@@ -37,15 +37,17 @@ static void assert_unknown_in_time(const struct history_call *call, int64_t allo
     print_message("[     INFO ] %s, with the standby away: unknown after %" PRId64 " ms\n", history_op_name(call->op), took);
 }
 
-/* Every commit of the server's that waits for a standby at this moment or soon is told not to wait. It is sent, not waited for. */
-static void cancel_waiting(PGconn *conn)
+/* Soon all commits of the server's that wait for a standby get this (pg_cancel_backend: don't wait; pg_terminate_backend: end),
+ * until one that grants this resource has had it. Sent, not waited for. */
+static void meddle(PGconn *conn, const char *function, const char *resource)
 {
-    assert_int_equal(PQsendQuery(conn, "DO $$ BEGIN FOR i IN 1..3000 LOOP PERFORM pg_stat_clear_snapshot(); "
-                                       "PERFORM pg_cancel_backend(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
-                                       "application_name = 'holdfastd'; "
-                                       "EXIT WHEN EXISTS (SELECT FROM holdfast.lease WHERE resource = 's/cancelled'); "
-                                       "PERFORM pg_sleep(0.01); END LOOP; END $$"),
-                     1);
+    const char *sql = t_printf("DO $$ BEGIN FOR i IN 1..3000 LOOP PERFORM pg_stat_clear_snapshot(); "
+                               "PERFORM %s(pid) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND "
+                               "application_name = 'holdfastd'; "
+                               "EXIT WHEN EXISTS (SELECT FROM holdfast.lease WHERE resource = '%s'); "
+                               "PERFORM pg_sleep(0.01); END LOOP; END $$",
+                               function, resource);
+    assert_int_equal(PQsendQuery(conn, sql), 1);
 }
 
 static void finish(PGconn *conn)
@@ -64,7 +66,11 @@ static void while_the_standby_is_away(PGconn *conn, int64_t held)
     call = worker_read(&stage.taker, "s/held"); /* what isn't replicated isn't shown either */
     assert_ok(&call);
     assert_int_equal(call.got_version, 1);
-    cancel_waiting(conn);
+    meddle(conn, "pg_terminate_backend", "s/ended"); /* then it is committed here; sent again, it waits again */
+    call = worker_acquire(&hasty, "s/ended", FAILOVER_TTL_MS, "ended");
+    assert_unknown_in_time(&call, HASTE_MS);
+    finish(conn);
+    meddle(conn, "pg_cancel_backend", "s/cancelled");
     const struct worker patient = {
         .history = stage.history, .client = stage.taker.client, .number = hasty.number, .timeout_ms = 20000};
     call = worker_acquire(&patient, "s/cancelled", FAILOVER_TTL_MS, "cancelled");
@@ -78,11 +84,13 @@ static void while_the_standby_is_away(PGconn *conn, int64_t held)
 static void repeats_tell(PGconn *conn, int64_t held)
 {
     assert_int_equal(failover_acquire(&stage.holder, "s/away", "away"), 1);
+    assert_int_equal(failover_acquire(&stage.holder, "s/ended", "ended"), 1);
     assert_int_equal(failover_acquire(&stage.holder, "s/cancelled", "cancelled"), 1);
     const struct history_call wrote = worker_write(&stage.holder, "s/held", held, 2, "away", -1);
     assert_ok(&wrote);
     assert_int_equal(wrote.got_version, 2);
-    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.audit WHERE resource IN ('s/away', 's/cancelled')"), 2);
+    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.audit WHERE resource IN ('s/away', 's/ended', 's/cancelled')"),
+                     3);
 }
 
 /* As if all hosts had the same configuration. Calls are answered meanwhile, one way or another. */
