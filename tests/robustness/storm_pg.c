@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "robustness/storm_host.h"
@@ -69,25 +70,26 @@ pid_t storm_pg_postmaster(const struct storm_pg *pg)
     return pid;
 }
 
-static bool works_in(pid_t pid, const char *folder)
+/* By the folder itself: in another namespace another one may have the same path. */
+static bool works_in(pid_t pid, const struct stat *folder)
 {
-    char link[64], cwd[300];
+    char link[64];
+    struct stat cwd;
     snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
-    const ssize_t n = readlink(link, cwd, sizeof(cwd) - 1);
-    if (n < 0)
-        return false;
-    cwd[n] = '\0';
-    return !strcmp(cwd, folder);
+    return stat(link, &cwd) == 0 && cwd.st_dev == folder->st_dev && cwd.st_ino == folder->st_ino;
 }
 
 int storm_pg_processes(const struct storm_pg *pg, pid_t pids[STORM_PG_PROCESSES])
 {
     const pid_t postmaster = storm_pg_postmaster(pg);
+    struct stat folder;
+    if (stat(pg->data, &folder) != 0)
+        fail_msg("%s: %s", pg->data, strerror(errno));
     DIR *proc = opendir("/proc");
     int n = 0;
     for (struct dirent *entry; proc && n < STORM_PG_PROCESSES && (entry = readdir(proc));) {
         const pid_t pid = isdigit((unsigned char)entry->d_name[0]) ? atoi(entry->d_name) : 0;
-        if (pid <= 0 || !works_in(pid, pg->data))
+        if (pid <= 0 || !works_in(pid, &folder))
             continue;
         pids[n++] = pid;
         if (pid == postmaster) {

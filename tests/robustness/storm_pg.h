@@ -14,8 +14,8 @@
 
 struct storm_pg {
     struct t_pg *own; /* NULL: it is a server's */
-    char data[256];   /* without symbolic links */
-    char dsn[512];    /* by its socket, past everything that may happen to a network */
+    char data[256];
+    char dsn[512]; /* by its socket, past everything that may happen to a network */
 };
 
 enum { STORM_PG_PROCESSES = 256 };
