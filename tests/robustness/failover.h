@@ -11,8 +11,8 @@
 #include <stdatomic.h>
 
 #include "harness/standby.h"
-#include "robustness/chaos_client.h"
 #include "robustness/history.h"
+#include "robustness/storm_client.h"
 #include "robustness/worker.h"
 
 #define FAILOVER_STANDBY "second"
@@ -42,7 +42,7 @@ struct failover {
     struct worker taker;          /* the same, but another */
     int64_t killed_ms, killed_ns; /* of the fail-over, by t_now_ms() and history_now_ns() */
     atomic_bool stop;
-    struct chaos_client clients[FAILOVER_CLIENTS];
+    struct storm_client clients[FAILOVER_CLIENTS];
     struct failover_patient patients[FAILOVER_PATIENTS];
 };
 
@@ -51,8 +51,7 @@ void failover_start(struct failover *f);
 /* The server has drained, if it still runs; what failover_start made is gone, but for PostgreSQL, which is the harness's. */
 void failover_end(struct failover *f);
 
-/* Callers come and go on the resources of chaos_client.h, until failover_stop_traffic(), which fails the test if one was not
- * answered in time. `reads`: some of them read. */
+/* Callers come and go on the resources of storm_client.h, until failover_stop_traffic(). `reads`: some of them read. */
 void failover_start_traffic(struct failover *f, uint64_t seed, bool reads);
 void failover_stop_traffic(struct failover *f);
 

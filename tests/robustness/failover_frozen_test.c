@@ -28,7 +28,7 @@ static bool is_served(void *arg)
         .history = stage.history, .client = stage.taker.client, .number = 103, .timeout_ms = 1000, .retry = HFI_RETRY_HARMLESS};
     const struct history_call call = worker_acquire(&worker, "z/probe", FAILOVER_TTL_MS, t_printf("probe-%" PRId64, ++*tries));
     const int64_t late = (call.end_ns - call.start_ns) / 1000000 - worker.timeout_ms;
-    if (late > CHAOS_BOUND_MS)
+    if (late > STORM_BOUND_MS)
         fail_msg("answered %" PRId64 " ms after its deadline", late);
     return call.answer == HISTORY_OK;
 }

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "robustness/chaos_proof.h"
 #include "robustness/oracle.h"
+#include "robustness/storm_proof.h"
 #include "robustness/watch.h"
 
 enum { HASTE_MS = 1500, TRAFFIC_MS = 1000 };
@@ -32,7 +32,7 @@ static void assert_unknown_in_time(const struct history_call *call, int64_t allo
 {
     const int64_t took = (call->end_ns - call->start_ns) / 1000000;
     worker_assert(call, HISTORY_UNKNOWN, "OUTCOME_LOST");
-    if (took > allowed_ms + CHAOS_BOUND_MS)
+    if (took > allowed_ms + STORM_BOUND_MS)
         fail_msg("answered after %" PRId64 " ms, of %" PRId64, took, allowed_ms);
     print_message("[     INFO ] %s, with the standby away: unknown after %" PRId64 " ms\n", history_op_name(call->op), took);
 }
@@ -99,7 +99,7 @@ static void nobody_follows_the_new_primary_yet(void)
     struct history_call call = worker_acquire(&hasty, "s/early", FAILOVER_TTL_MS, "early");
     const int64_t took = (call.end_ns - call.start_ns) / 1000000;
     assert_int_not_equal(call.answer, HISTORY_OK);
-    assert_true(took <= HASTE_MS + CHAOS_BOUND_MS);
+    assert_true(took <= HASTE_MS + STORM_BOUND_MS);
     print_message("[     INFO ] acquire, nobody following the new primary: %s after %" PRId64 " ms\n", call.reason, took);
     t_pg_synchronous(stage.second, "");
 }
@@ -124,14 +124,13 @@ static void leases_live_on(PGconn *conn, int64_t held, int64_t waited, struct wa
 
 static void nothing_acknowledged_is_lost(PGconn *conn)
 {
-    const struct chaos_counts counts = chaos_count(conn, "default", stage.history);
+    const struct storm_counts counts = storm_count(conn, "default", stage.history);
     say("calls", counts.calls);
     say("acquires acknowledged", counts.acquired);
     say("writes acknowledged", counts.written);
     say("  by a repeat", counts.replayed);
     say("unknown", counts.unknown);
     say("audit rows judged, of acknowledged calls lost: 0", (int64_t)oracle_check(conn, "default", stage.history));
-    chaos_prove_each_once(conn, "default", stage.history);
 }
 
 static void what_was_acknowledged_survives(void **state)

@@ -42,7 +42,7 @@ static void judge(struct history_call *call, hf_result result, const hf_error *e
 static void claim(struct storm_client *c, hf_lease *lease)
 {
     const int64_t before = history_now_ns();
-    if (!hf_lease_valid(lease))
+    if (!c->claims || !hf_lease_valid(lease))
         return;
     c->claim.valid_ns = before;
     if (pwrite(c->claims->fd, &c->claim, sizeof(c->claim), (off_t)(c->claim_at * sizeof(c->claim))) != sizeof(c->claim))
@@ -53,7 +53,7 @@ static void begin_claim(struct storm_client *c, hf_lease *lease)
 {
     c->claim = (struct storm_claim){.token = hf_lease_token(lease)};
     snprintf(c->claim.resource, sizeof(c->claim.resource), "%s", hf_lease_resource(lease, 0));
-    c->claim_at = atomic_fetch_add(&c->claims->n, 1);
+    c->claim_at = c->claims ? atomic_fetch_add(&c->claims->n, 1) : 0;
     claim(c, lease);
 }
 

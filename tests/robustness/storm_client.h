@@ -1,7 +1,7 @@
 /*
- * storm_client.h - one of those who work in a storm: a thread, in a process of several, that waits for leases, writes several
- * times under each, and gives them up or lets them run out; or that reads, and now and then breaks a lease. Everything it asks
- * for and is told goes into the history, and until when the library said that a lease was valid into the claims.
+ * storm_client.h - one of those who work in a storm: a thread, mostly in a process of several, that waits for leases, writes
+ * several times under each, and gives them up or lets them run out; or that reads, and now and then breaks a lease. Everything it
+ * asks for and is told goes into the history, and until when the library said that a lease was valid into the claims.
  */
 #ifndef HOLDFAST_TESTS_ROBUSTNESS_STORM_CLIENT_H
 #define HOLDFAST_TESTS_ROBUSTNESS_STORM_CLIENT_H
@@ -20,6 +20,7 @@ enum {
     STORM_TTL_MAX_MS = 3000,
     STORM_WAIT_MS = 3000,
     STORM_TIMEOUT_MS = 4000,
+    STORM_BOUND_MS = 5000,   /* how far past its deadline a call may come back on a busy machine */
     STORM_WORKER_THREADS = 4 /* of a process; worker numbers in the history are process * STORM_WORKER_THREADS + thread */
 };
 
@@ -41,9 +42,9 @@ struct storm_client {
     int number;
     uint64_t seed;
     bool reads;
-    hf_client *client; /* shared by the threads of the process */
+    hf_client *client; /* may be shared */
     struct history *history;
-    struct storm_claims *claims;
+    struct storm_claims *claims; /* NULL: none are kept */
     atomic_bool *stop;
 
     /* within */
