@@ -358,46 +358,71 @@ static void a_lost_grant_is_asked_for_again(void **state)
 
 /* ---- two servers ---- */
 
-enum way { KILLED, STOPPED, DRAINED };
+enum way { KILLED, STOPPED, DRAINED, WAYS };
+static const char *const way_names[] = {"killed", "stopped", "drained"};
+
+/* Two servers of one database, and a client of both that waits at the first. */
+struct move {
+    struct t_server *one, *two;
+    hf_client *holder, *waiting;
+    struct waiter w;
+    hf_lease *lease;
+};
+
+static void begin_to_wait(struct move *m)
+{
+    char *dsn = t_database();
+
+    *m = (struct move){.one = t_server_start("--dsn", dsn, NULL), .two = t_server_start("--dsn", dsn, NULL), .w = {.ttl_ms = 3000}};
+    m->holder = client_of(m->two->url);
+    m->waiting = client_of(t_printf("%s,%s", m->one->url, m->two->url));
+    m->lease = cl_acquire(m->holder, "moved", 60000);
+    start(&m->w, m->waiting, "moved", "moved-1", 120000);
+}
+
+static void first_server_goes(struct move *m, enum way way)
+{
+    const int64_t left = t_now_ms();
+
+    assert_int_equal(waiters(m->holder, "moved"), 0); /* it waits at the first one */
+    if (way == DRAINED)
+        assert_int_equal(t_server_stop(m->one), 0);
+    else
+        t_server_kill(m->one, way == KILLED ? SIGKILL : SIGSTOP);
+    queue_is(m->holder, "moved", 1);
+    print_message("%s: waits at the other one after %lld ms\n", way_names[way], (long long)(t_now_ms() - left));
+    assert_true(t_now_ms() - left < (way == STOPPED ? 15000 : T_AT_ONCE_MS));
+}
+
+static void is_handed_over(struct move *m)
+{
+    give_back(m->lease);
+    ends(&m->w, HF_OK, T_PATIENCE_MS);
+    assert_true(hf_lease_valid(m->w.lease));
+    assert_int_equal(hf_lease_token(m->w.lease), 2);
+    does_not_overstate(m->holder, m->w.lease);
+}
 
 static void a_wait_goes_on_at_the_other_server(void **state)
 {
+    struct move moves[WAYS];
+
     (void)state;
-    for (enum way way = KILLED; way <= DRAINED; way++) {
-        char *dsn = t_database();
-        struct t_server *one = t_server_start("--dsn", dsn, NULL), *two = t_server_start("--dsn", dsn, NULL);
-        hf_client *holder = client_of(two->url), *waiting = client_of(t_printf("%s,%s", one->url, two->url));
-        struct waiter w = {.ttl_ms = 3000};
-        hf_lease *lease = cl_acquire(holder, "moved", 30000);
-        int64_t left;
-        start(&w, waiting, "moved", "moved-1", 120000);
-        t_sleep_ms(500);
-        assert_int_equal(waiters(holder, "moved"), 0); /* it waits at the first one */
-        left = t_now_ms();
-        if (way == DRAINED)
-            assert_int_equal(t_server_stop(one), 0);
-        else
-            t_server_kill(one, way == KILLED ? SIGKILL : SIGSTOP);
-        queue_is(holder, "moved", 1);
-        print_message("%s: waits at the other one after %lld ms\n",
-                      way == KILLED    ? "killed"
-                      : way == STOPPED ? "stopped"
-                                       : "drained",
-                      (long long)(t_now_ms() - left));
-        assert_true(t_now_ms() - left < (way == STOPPED ? 15000 : T_AT_ONCE_MS));
-        t_sleep_ms(4000); /* more than its TTL: counted from the first sending alone nothing would be left */
-        give_back(lease);
-        ends(&w, HF_OK, T_PATIENCE_MS);
-        assert_true(hf_lease_valid(w.lease));
-        assert_int_equal(hf_lease_token(w.lease), 2);
-        does_not_overstate(holder, w.lease);
-        if (way == STOPPED)
-            t_server_kill(one, SIGCONT);
-        t_sleep_ms(1000); /* what the first server still does changes nothing */
-        assert_true(hf_lease_valid(w.lease));
-        give_back(w.lease);
-        hf_client_free(waiting);
-        hf_client_free(holder);
+    for (enum way way = KILLED; way < WAYS; way++)
+        begin_to_wait(&moves[way]);
+    t_sleep_ms(500);
+    for (enum way way = KILLED; way < WAYS; way++)
+        first_server_goes(&moves[way], way);
+    t_sleep_ms(4000); /* more than its TTL: counted from the first sending alone nothing would be left */
+    for (enum way way = KILLED; way < WAYS; way++)
+        is_handed_over(&moves[way]);
+    t_server_kill(moves[STOPPED].one, SIGCONT);
+    t_sleep_ms(1000); /* what the first server still does changes nothing */
+    for (enum way way = KILLED; way < WAYS; way++) {
+        assert_true(hf_lease_valid(moves[way].w.lease));
+        give_back(moves[way].w.lease);
+        hf_client_free(moves[way].waiting);
+        hf_client_free(moves[way].holder);
     }
 }
 
