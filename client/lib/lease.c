@@ -196,6 +196,9 @@ static hf_result read_release(const Holdfast__V1__ReleaseResponse *response, con
             struct hp_status status;
             hp_status_set(&status, hp_reason_by_name(item->error->reason), "%s", item->error->message);
             status.code = (enum hp_code)item->error->code;
+            if (again && hfi_result(&status) == HF_UNAVAILABLE)
+                return hfi_error_set(error, HF_UNKNOWN, "OUTCOME_LOST", "an earlier try was not answered, and now: %s",
+                                     item->error->message);
             return hfi_error_from_status(error, hfi_result(&status), &status);
         }
         if (!item->was_held && again)

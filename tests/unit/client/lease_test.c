@@ -563,11 +563,26 @@ static void serve_ended_before(struct fake *fake, const Holdfast__V1__Call *call
     fake_ok(fake, &response.base);
 }
 
+static void serve_database_down(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    Holdfast__V1__ReleaseResponse response = HOLDFAST__V1__RELEASE_RESPONSE__INIT;
+    Holdfast__V1__ReleaseResult item = HOLDFAST__V1__RELEASE_RESULT__INIT, *pointers[] = {&item};
+    Holdfast__V1__ItemError down = HOLDFAST__V1__ITEM_ERROR__INIT;
+
+    (void)call;
+    down.code = HP_UNAVAILABLE;
+    down.reason = (char *)"DATABASE_DOWN";
+    item.error = &down;
+    response.n_items = 1;
+    response.items = pointers;
+    fake_ok(fake, &response.base);
+}
+
 /* The first try freed it, and somebody else was faster than the second: no reason to cry that it had been lost. */
 static void a_release_whose_answer_was_lost_may_have_worked(void **state)
 {
     struct fake *fake = fresh();
-    hf_lease *lease = fake_acquire(fake, "r", 3000), *other;
+    hf_lease *lease = fake_acquire(fake, "r", 3000);
     hf_error error;
 
     (void)state;
@@ -576,11 +591,31 @@ static void a_release_whose_answer_was_lost_may_have_worked(void **state)
     assert_int_equal(hf_release(lease, &error), HF_UNKNOWN);
     assert_string_equal(error.reason, "OUTCOME_LOST");
     hf_lease_free(lease);
-    other = fake_acquire(fake, "s", 3000);
+    lease = fake_acquire(fake, "s", 3000);
+    fake_push(fake, FAKE_RESET, 10, NULL);
+    fake_push(fake, FAKE_ANSWER, 0, serve_database_down);
+    assert_int_equal(hf_release(lease, &error), HF_UNKNOWN);
+    assert_string_equal(error.reason, "OUTCOME_LOST");
+    hf_lease_free(lease);
+    fake_free(fake);
+}
+
+static void a_release_that_was_answered_at_once_is_believed(void **state)
+{
+    struct fake *fake = fresh();
+    hf_lease *lease = fake_acquire(fake, "r", 3000);
+    hf_error error;
+
+    (void)state;
     fake_push(fake, FAKE_ANSWER, 0, serve_ended_before);
-    assert_int_equal(hf_release(other, &error), HF_LOST);
+    assert_int_equal(hf_release(lease, &error), HF_LOST);
     assert_string_equal(error.reason, "EXPIRED");
-    hf_lease_free(other);
+    hf_lease_free(lease);
+    lease = fake_acquire(fake, "s", 3000);
+    fake_push(fake, FAKE_ANSWER, 0, serve_database_down);
+    assert_int_equal(hf_release(lease, &error), HF_UNAVAILABLE);
+    assert_string_equal(error.reason, "DATABASE_DOWN");
+    hf_lease_free(lease);
     fake_free(fake);
 }
 
@@ -731,6 +766,7 @@ int main(void)
         cmocka_unit_test(releasing_is_no_loss),
         cmocka_unit_test(a_release_meets_a_renewal_in_flight),
         cmocka_unit_test(a_release_whose_answer_was_lost_may_have_worked),
+        cmocka_unit_test(a_release_that_was_answered_at_once_is_believed),
         cmocka_unit_test(a_release_of_a_lost_lease_sends_nothing),
         cmocka_unit_test(a_freed_lease_is_not_told),
         cmocka_unit_test(a_callback_may_free_its_lease),
