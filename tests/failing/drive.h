@@ -46,6 +46,9 @@ void drive_memory(const struct drive *drive);
 void drive_libpq(const struct drive *drive);
 void drive_libpq_memory(const struct drive *drive);
 
+/* cmocka's teardown of the three: if one failed, the point at which it did is told. */
+int drive_tell(void **state);
+
 /* By SQL, as another server would: the resource is leased; its token. */
 int64_t drive_lease(const char *resource, const char *holder);
 
@@ -69,9 +72,9 @@ int64_t drive_lease(const char *resource, const char *holder);
     int main(void)                                                                                                                 \
     {                                                                                                                              \
         const struct CMUnitTest tests[] = {                                                                                        \
-            cmocka_unit_test(memory),                                                                                              \
-            cmocka_unit_test(libpq),                                                                                               \
-            cmocka_unit_test(libpq_memory),                                                                                        \
+            cmocka_unit_test_teardown(memory, drive_tell),                                                                         \
+            cmocka_unit_test_teardown(libpq, drive_tell),                                                                          \
+            cmocka_unit_test_teardown(libpq_memory, drive_tell),                                                                   \
         };                                                                                                                         \
         return cmocka_run_group_tests(tests, rooms_setup, rooms_teardown);                                                         \
     }

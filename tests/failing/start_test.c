@@ -100,8 +100,8 @@ static void drop_schema(void)
     t_sql(rooms_sql, "SET client_min_messages = 'error'; DROP SCHEMA holdfast CASCADE");
 }
 
-static const struct step steps[] = {{.name = "check", .each_place = 6, .run = check},
-                                    {.name = "migrate, nothing to do", .each_place = 6, .run = migrate},
+static const struct step steps[] = {{.name = "check", .each_place = 3, .run = check},
+                                    {.name = "migrate, nothing to do", .each_place = 3, .run = migrate},
                                     {.name = "migrate, from nothing", .each_place = 1, .prepare = drop_schema, .run = migrate}};
 enum { STEPS = sizeof(steps) / sizeof(steps[0]) };
 
