@@ -74,6 +74,25 @@ void failover_start_traffic(struct failover *f, uint64_t seed, bool reads)
     }
 }
 
+/* What the traffic asked for was answered, and in time. */
+static void check_answered(struct history *history)
+{
+    int64_t latest = INT64_MIN;
+    for (size_t i = 0; i < history_count(history); i++) {
+        const struct history_call call = history_get(history, i);
+        const int64_t allowed_ms = STORM_TIMEOUT_MS + (call.op == HISTORY_ACQUIRE ? STORM_WAIT_MS : 0);
+        if (call.worker < 0 || call.worker >= FAILOVER_CLIENTS || call.op == HISTORY_UPSET)
+            continue;
+        const int64_t over_ms = (call.end_ns - call.start_ns) / 1000000 - allowed_ms;
+        if (!call.end_ns || over_ms > STORM_BOUND_MS)
+            fail_msg("%s of %s was answered %" PRId64 " ms after its deadline, or never", history_op_name(call.op), call.resource,
+                     over_ms);
+        latest = over_ms > latest ? over_ms : latest;
+    }
+    print_message("[     INFO ] the latest answer came %" PRId64 " ms %s its deadline\n", latest < 0 ? -latest : latest,
+                  latest < 0 ? "before" : "after");
+}
+
 void failover_stop_traffic(struct failover *f)
 {
     atomic_store(&f->stop, true);
@@ -81,6 +100,7 @@ void failover_stop_traffic(struct failover *f)
         storm_client_join(&f->clients[i]);
         hf_client_free(f->clients[i].client);
     }
+    check_answered(f->history);
 }
 
 static void wait_and_write(struct failover_patient *p, hf_client *client)

@@ -51,7 +51,8 @@ void failover_start(struct failover *f);
 /* The server has drained, if it still runs; what failover_start made is gone, but for PostgreSQL, which is the harness's. */
 void failover_end(struct failover *f);
 
-/* Callers come and go on the resources of storm_client.h, until failover_stop_traffic(). `reads`: some of them read. */
+/* Callers come and go on the resources of storm_client.h, until failover_stop_traffic(), which fails the test if one of them was
+ * not answered in time. `reads`: some of them read. */
 void failover_start_traffic(struct failover *f, uint64_t seed, bool reads);
 void failover_stop_traffic(struct failover *f);
 

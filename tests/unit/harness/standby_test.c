@@ -5,6 +5,9 @@
 
 #include <string.h>
 
+/* Processes die here, not machines. */
+static const char *const settings[] = {"fsync=off", NULL};
+
 static int64_t count(struct t_pg *pg)
 {
     PGconn *conn = t_connect(t_pg_dsn(pg));
@@ -21,7 +24,7 @@ static bool has_two(void *standby)
 static void a_standby_follows_until_it_is_held_and_takes_over(void **state)
 {
     (void)state;
-    struct t_pg *primary = t_pg_start(NULL), *standby = t_standby_start(primary, "one", NULL);
+    struct t_pg *primary = t_pg_start(settings), *standby = t_standby_start(primary, "one", settings);
     PGconn *conn = t_connect(t_standby_dsn(standby, primary));
     t_sql(conn, "CREATE TABLE t AS SELECT 1 AS i");
     t_standby_catch_up(primary, "one");
@@ -47,7 +50,7 @@ static void a_standby_follows_until_it_is_held_and_takes_over(void **state)
 static void commits_wait_for_a_synchronous_standby(void **state)
 {
     (void)state;
-    struct t_pg *primary = t_pg_start(NULL), *standby = t_standby_start(primary, "two", NULL);
+    struct t_pg *primary = t_pg_start(settings), *standby = t_standby_start(primary, "two", settings);
     PGconn *conn = t_connect(t_pg_dsn(primary));
     t_pg_synchronous(primary, "two");
     t_sql(conn, "CREATE TABLE t AS SELECT 1 AS i");
