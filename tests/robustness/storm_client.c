@@ -170,7 +170,10 @@ static void work(struct storm_client *c, unsigned round)
     begin_claim(c, lease);
     for (int n = 1 + case_below(&c->seed, 5); n > 0 && !atomic_load(c->stop); n--) {
         write_one(c, lease, round);
-        rest(c, lease, slow ? 200 + case_below(&c->seed, 1000) : case_below(&c->seed, 20));
+        if (slow)
+            rest(c, lease, 200 + case_below(&c->seed, 1000));
+        else
+            t_sleep_ms(case_below(&c->seed, 15));
     }
     if (sleeps) {
         rest(c, lease, STORM_TTL_MAX_MS + STORM_TTL_MAX_MS / 4);

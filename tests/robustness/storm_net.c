@@ -4,10 +4,12 @@
  */
 #include "harness/harness.h"
 
+#include <signal.h>
 #include <stdio.h>
 
 #include "robustness/case.h"
 #include "robustness/storm_fault.h"
+#include "robustness/storm_run.h"
 #include "robustness/wall.h"
 
 enum { LATE_MIN_MS = 20, LATE_MAX_MS = 800, WALL_MIN_S = 1200, WALL_MAX_S = 7200 };
@@ -131,6 +133,34 @@ static void continue_worker(struct storm_world *w, struct storm_fault *f)
     storm_worker_continue(&w->workers, f->n);
 }
 
+/* `holdfast run` itself: its guardian goes on. */
+static pid_t some_run(struct storm_world *w, struct storm_fault *f)
+{
+    return storm_run_of(w->workers.procs[storm_worker_pick(&w->workers, &f->seed)]->pid);
+}
+
+static void kill_run(struct storm_world *w, struct storm_fault *f)
+{
+    const pid_t pid = f->happened ? 0 : some_run(w, f);
+    if (pid > 0)
+        f->happened = kill(pid, SIGKILL) == 0;
+}
+
+static void stop_run(struct storm_world *w, struct storm_fault *f)
+{
+    if (f->happened || (f->pids[0] = some_run(w, f)) <= 0)
+        return;
+    f->happened = kill(f->pids[0], SIGSTOP) == 0;
+    f->due_ms = t_now_ms() + f->step->ms;
+}
+
+static void continue_run(struct storm_world *w, struct storm_fault *f)
+{
+    (void)w;
+    if (f->pids[0] > 0)
+        kill(f->pids[0], SIGCONT);
+}
+
 static int64_t some_offset(struct storm_fault *f)
 {
     const int64_t seconds = WALL_MIN_S + case_below(&f->seed, WALL_MAX_S - WALL_MIN_S);
@@ -209,6 +239,8 @@ const struct storm_move storm_net_moves[STORM_KINDS] = {
     [STORM_RESET] = {refuse, NULL, admit},
     [STORM_WORKER_KILLED] = {kill_worker, NULL, replace_worker},
     [STORM_WORKER_STOPPED] = {stop_worker, NULL, continue_worker},
+    [STORM_RUN_KILLED] = {kill_run, kill_run, nothing},
+    [STORM_RUN_STOPPED] = {stop_run, stop_run, continue_run},
     [STORM_SERVER_WALL] = {jump_server, NULL, jump_server},
     [STORM_WORKERS_WALL] = {jump_workers, NULL, jump_workers},
     [STORM_DB_RESET] = {reset_relayed, reset_relayed, nothing},

@@ -13,8 +13,8 @@
 #include "robustness/history.h"
 #include "robustness/storm_worker.h"
 
-/* No call of a worker that lived came back later than STORM_BOUND_MS after its deadline, times in which the worker was stopped
- * apart; none of them was never answered. Prints the latest. */
+/* No call of a worker (or an errand) that lived came back later than STORM_BOUND_MS after its deadline, times in which the worker
+ * was stopped apart; none of them was never answered. Prints the latest. */
 void storm_prove_answered(struct history *history, const struct storm_workers *workers);
 
 /* P7: nobody was told that its lease is valid after somebody had been told of a newer one, unless it was broken, or an upset may

@@ -22,6 +22,7 @@
 #include "robustness/oracle.h"
 #include "robustness/storm_fault.h"
 #include "robustness/storm_proof.h"
+#include "robustness/storm_run.h"
 #include "robustness/wall.h"
 
 enum { FIXED_SEED = 4 };
@@ -81,6 +82,8 @@ static void keep(const struct storm_world *world, struct history *history)
         "holdfast", "--inserts", "-f",          t_printf("%s/dump-%" PRIu64 "-%d", dir, world->seed, world->act),
         NULL};
     t_run(dump, NULL, 60000);
+    for (int i = 0; i < world->workers.n; i++)
+        t_write_file(t_printf("%s/worker-%" PRIu64 "-%d-%d", dir, world->seed, world->act, i), t_proc_err(world->workers.procs[i]));
     for (int i = 0; i < 2; i++)
         t_write_file(t_printf("%s/log-%" PRIu64 "-%d-%d", dir, world->seed, world->act, i), t_proc_err(world->servers[i].proc));
 }
@@ -133,15 +136,18 @@ static void play_act(uint64_t seed, enum storm_act act)
     storm_play(&world, &plan, happened);
     say("ms of storm", (unsigned)(t_now_ms() - start_ms));
     storm_world_calm(&world);
-    const unsigned off = storm_workers_end(&world.workers);
+    const struct storm_seen seen = storm_workers_end(&world.workers);
     judge(&world);
     storm_world_end(&world);
     must_have_happened(&world, happened);
+    say("holdfast run, of workers that lived", seen.runs);
+    say("  that did their errand", seen.done);
+    say("  that got no lease or lost it", seen.refused);
     say("servers that could not start at first", world.servers[0].failed_starts + world.servers[1].failed_starts);
     if (act == STORM_ELSEWHERE) {
-        say("times a worker saw its wall clock off", off);
+        say("times a worker saw its wall clock off", seen.off);
         say("lines of servers' logs with a time off", world.servers[0].off + world.servers[1].off);
-        assert_true(off > 0 && world.servers[0].off + world.servers[1].off > 0);
+        assert_true(seen.off > 0 && seen.done > 0 && world.servers[0].off + world.servers[1].off > 0);
     }
 }
 
@@ -192,6 +198,8 @@ int main(int argc, char **argv)
     const bool one = (given && *given) || T_SANITIZE_FLAGS[0];
     if (argc > 1 && !strcmp(argv[1], STORM_WORKER_FLAG))
         return storm_worker_main(argc - 1, argv + 1);
+    if (argc > 1 && !strcmp(argv[1], STORM_ERRAND_FLAG))
+        return storm_errand_main(argc - 1, argv + 1);
     if (one)
         return _cmocka_run_group_tests("storm", tests, 1, setup, NULL);
     return cmocka_run_group_tests(tests, setup, NULL);

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "robustness/case.h"
+#include "robustness/storm_run.h"
 #include "robustness/wall.h"
 
 enum { END_MS = STORM_WAIT_MS + 3 * STORM_TIMEOUT_MS + 20000, WRONG_S = 1000 };
@@ -41,11 +43,21 @@ static void wait_for_term(unsigned *wrong)
         *wrong += wall_is_wrong();
 }
 
+/* Every second worker runs errands too. */
+static void start_runner(struct storm_runner *runner, int number, char **argv, atomic_bool *stop)
+{
+    *runner = (struct storm_runner){
+        .worker = number, .seed = strtoull(argv[2], NULL, 10), .servers = argv[3], .dir = argv[4], .stop = stop};
+    if (number % 2 == 0)
+        storm_runner_start(runner);
+}
+
 /* argv: --worker NUMBER SEED SERVERS DIR */
 int storm_worker_main(int argc, char **argv)
 {
     static struct storm_client clients[STORM_WORKER_THREADS];
     static struct storm_claims claims;
+    static struct storm_runner runner;
     static atomic_bool stop;
     char path[512];
     unsigned wrong = 0;
@@ -74,15 +86,18 @@ int storm_worker_main(int argc, char **argv)
                                            .stop = &stop};
         storm_client_start(&clients[i]);
     }
+    start_runner(&runner, number, argv, &stop);
     wait_for_term(&wrong);
     atomic_store(&stop, true);
     (void)hf_acquire_cancel(client, NULL, NULL);
     for (int i = 0; i < STORM_WORKER_THREADS; i++)
         storm_client_join(&clients[i]);
+    if (runner.thread)
+        storm_runner_join(&runner);
     hf_client_free(client);
     history_free(history);
     close(claims.fd);
-    printf("OFF %u\n", wrong);
+    printf("OFF %u RUNS %u DONE %u REFUSED %u\n", wrong, runner.runs, runner.done, runner.refused);
     return 0;
 }
 
@@ -151,9 +166,23 @@ void storm_worker_continue(struct storm_workers *workers, int number)
     workers->stops[workers->n_stops - 1].to_ns = history_now_ns();
 }
 
-unsigned storm_workers_end(struct storm_workers *workers)
+/* An errand of a worker that was killed may live until its run ends it. */
+static bool errands_ended(void *arg)
 {
-    unsigned wrong = 0;
+    const struct storm_workers *workers = arg;
+    bool ended = true;
+    glob_t found;
+    if (glob(t_printf("%s/history.*.*", workers->dir), 0, NULL, &found) != 0)
+        return true;
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        ended = ended && !t_alive(atoi(strrchr(found.gl_pathv[i], '.') + 1));
+    globfree(&found);
+    return ended;
+}
+
+struct storm_seen storm_workers_end(struct storm_workers *workers)
+{
+    struct storm_seen all = {0}, seen;
     for (int i = 0; i < workers->n; i++) {
         if (workers->killed[i])
             continue;
@@ -161,32 +190,43 @@ unsigned storm_workers_end(struct storm_workers *workers)
         t_proc_kill(workers->procs[i], SIGTERM);
     }
     for (int i = 0; i < workers->n; i++) {
-        unsigned seen;
         if (workers->killed[i])
             continue;
         const int status = t_proc_wait(workers->procs[i], END_MS);
         if (status != 0)
             fail_msg("worker %d did not end as it should (%d): %s", i, status, t_proc_err(workers->procs[i]));
-        if (sscanf(t_proc_out(workers->procs[i]), "OFF %u", &seen) == 1)
-            wrong += seen;
+        if (sscanf(t_proc_out(workers->procs[i]), "OFF %u RUNS %u DONE %u REFUSED %u", &seen.off, &seen.runs, &seen.done,
+                   &seen.refused) != 4)
+            fail_msg("worker %d didn't tell what it saw", i);
+        all.off += seen.off;
+        all.runs += seen.runs;
+        all.done += seen.done;
+        all.refused += seen.refused;
     }
-    return wrong;
+    if (!t_wait_for(errands_ended, workers, END_MS))
+        fail_msg("an errand doesn't end");
+    return all;
 }
 
 void storm_workers_history(const struct storm_workers *workers, struct history *history)
 {
     char why[512];
-    for (int i = 0; i < workers->n; i++)
-        if (!history_load(history, t_printf("%s/history.%d", workers->dir, i), why, sizeof(why)))
+    glob_t found;
+    assert_int_equal(glob(t_printf("%s/history.*", workers->dir), 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++)
+        if (!history_load(history, found.gl_pathv[i], why, sizeof(why)))
             fail_msg("%s", why);
+    globfree(&found);
 }
 
 struct storm_claim *storm_workers_claims(const struct storm_workers *workers, size_t *n)
 {
     struct storm_claim *claims = NULL, claim;
+    glob_t found;
     *n = 0;
-    for (int i = 0; i < workers->n; i++) {
-        FILE *file = fopen(t_printf("%s/claims.%d", workers->dir, i), "re");
+    assert_int_equal(glob(t_printf("%s/claims.*", workers->dir), 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        FILE *file = fopen(found.gl_pathv[i], "re");
         while (file && fread(&claim, sizeof(claim), 1, file) == 1) {
             claims = realloc(claims, (*n + 1) * sizeof(claims[0]));
             assert_non_null(claims);
@@ -195,5 +235,6 @@ struct storm_claim *storm_workers_claims(const struct storm_workers *workers, si
         if (file)
             fclose(file);
     }
+    globfree(&found);
     return claims;
 }

@@ -1,9 +1,9 @@
 /*
  * storm_worker.h - processes of storm_client's threads: how the test starts and treats them, and what they do.
  *
- * A worker has a client of the library and several threads that share it. It leaves two files, DIR/history.N and DIR/claims.N,
- * which are right at any moment at which it may be killed. On SIGTERM it lets its calls end, tells on stdout how often it saw its
- * wall clock wrong ("OFF n"), and ends with 0.
+ * A worker has a client of the library and several threads that share it; some run errands too (storm_run.h). It leaves two files,
+ * DIR/history.N and DIR/claims.N, which are right at any moment at which it may be killed. On SIGTERM it lets its calls end, tells
+ * on stdout how often it saw its wall clock wrong and how its runs ended, and ends with 0.
  */
 #ifndef HOLDFAST_TESTS_ROBUSTNESS_STORM_WORKER_H
 #define HOLDFAST_TESTS_ROBUSTNESS_STORM_WORKER_H
@@ -48,8 +48,12 @@ int storm_worker_pick(struct storm_workers *workers, uint64_t *seed);
 void storm_worker_kill(struct storm_workers *workers, int number);
 void storm_worker_stop(struct storm_workers *workers, int number);
 void storm_worker_continue(struct storm_workers *workers, int number);
-/* All that were not killed have ended as they should, or the test fails; how often they saw a wrong wall clock. */
-unsigned storm_workers_end(struct storm_workers *workers);
+/* What the workers that were not killed saw: wrong wall clocks; and how their runs of `holdfast run` ended. */
+struct storm_seen {
+    unsigned off, runs, done, refused;
+};
+/* All that were not killed have ended as they should, or the test fails; and all errands. */
+struct storm_seen storm_workers_end(struct storm_workers *workers);
 
 /* What they left. */
 void storm_workers_history(const struct storm_workers *workers, struct history *history);
