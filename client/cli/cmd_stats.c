@@ -7,16 +7,22 @@
 
 #include "holdfast/v1/admin.pb-c.h"
 
+/* A number that the database tells, which may be out of reach. */
+static const char *told(int64_t number)
+{
+    return number < 0 ? "-" : cli_int(number);
+}
+
 static void print_server(const Holdfast__V1__StatsResponse *stats)
 {
     struct cli_table table = {.columns = 2};
 
     cli_row(&table, "VERSION", stats->version);
-    cli_row(&table, "SCHEMA", cli_int(stats->schema_version));
+    cli_row(&table, "SCHEMA", told(stats->schema_version));
     cli_row(&table, "UPTIME", cli_ms(stats->uptime_ms));
     cli_row(&table, "STATE", stats->draining ? "draining" : "serving");
-    cli_row(&table, "LEASES", cli_int(stats->leases_live));
-    cli_row(&table, "RESOURCES", cli_int(stats->resources));
+    cli_row(&table, "LEASES", told(stats->leases_live));
+    cli_row(&table, "RESOURCES, ABOUT", told(stats->resources));
     cli_row(&table, "CALLS IN FLIGHT", cli_int(stats->calls_in_flight));
     cli_row(&table, "ITEMS QUEUED", cli_int(stats->items_queued));
     cli_row(&table, "CONNECTIONS", cli_int(stats->connections));

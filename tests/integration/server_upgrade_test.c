@@ -54,6 +54,17 @@ static bool gives(struct old_server *old, const char *name, int column, const ch
 
 #define PARAMS(...) (const char *const[]){__VA_ARGS__}, (int)(sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
+/* Overtaken by the clock, on a busy machine, it is tried again in the careful form: as servers do. */
+static bool renews(struct old_server *old, const char *resource, const char *token)
+{
+    if (gives(old, "renew", 1, "10", PARAMS("{default}", resource, token, "{60000}", "false")))
+        return true;
+    if (!strstr(old->error, "too long to be sure"))
+        return false;
+    old->error[0] = '\0';
+    return gives(old, "renew", 1, "10", PARAMS("{default}", resource, token, "{60000}", "true"));
+}
+
 static bool cycle(struct old_server *old, long i)
 {
     char resource[32], id[32], token[32], seq[32];
@@ -66,8 +77,7 @@ static bool cycle(struct old_server *old, long i)
     snprintf(token, sizeof(token), "{%s}", got);
     return gives(old, "acquire", 1, "2", PARAMS("{default}", resource, "{t}", "{old}", "{60000}", id, "{NULL}")) &&
            gives(old, "write", 1, "30", PARAMS("{default}", resource, token, seq, "{\\\\x6f6c64}", "{NULL}")) &&
-           gives(old, "renew", 1, "10", PARAMS("{default}", resource, token, "{60000}", "false")) &&
-           gives(old, "check", 1, "40", PARAMS("{default}", resource, token)) &&
+           renews(old, resource, token) && gives(old, "check", 1, "40", PARAMS("{default}", resource, token)) &&
            gives(old, "read", 2, "\\x6f6c64", PARAMS("{default}", resource)) &&
            gives(old, "get", 4, "old", PARAMS("{default}", resource)) &&
            gives(old, "release", 1, "20", PARAMS("{default}", resource, token));

@@ -38,10 +38,11 @@ int64_t ts_acquire(PGconn *conn, const char *resource, int64_t ttl_ms, const cha
 
 int64_t ts_renew(PGconn *conn, const char *resource, int64_t token, int64_t ttl_ms, bool careful)
 {
-    return outcome(
+    int64_t renewed = outcome(
         PQexec(conn, t_printf("SELECT * FROM holdfast.renew_batch('{default}', '{%s}', '{%" PRId64 "}', '{%" PRId64 "}', %s)",
                               resource, token, ttl_ms, careful ? "true" : "false")),
         1);
+    return !careful && renewed == ts_state("40001") ? ts_renew(conn, resource, token, ttl_ms, true) : renewed;
 }
 
 int64_t ts_release(PGconn *conn, const char *resource, int64_t token)

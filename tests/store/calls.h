@@ -8,6 +8,7 @@
 #include "store/sql.h"
 
 int64_t ts_acquire(PGconn *conn, const char *resource, int64_t ttl_ms, const char *request_id);
+/* Overtaken by the clock, on a busy machine, it is tried again in the careful form: as servers do. */
 int64_t ts_renew(PGconn *conn, const char *resource, int64_t token, int64_t ttl_ms, bool careful);
 int64_t ts_release(PGconn *conn, const char *resource, int64_t token);
 int64_t ts_write(PGconn *conn, const char *resource, int64_t token, const char *value);
