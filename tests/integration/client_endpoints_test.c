@@ -10,8 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "integration/client_proxy.h"
 #include "integration/clients.h"
+#include "robustness/proxy.h"
+
+static const struct px_rule lose_answers = {.direction = PX_REPLY, .action = PX_DROP};
 
 enum { TTL = 2000, ROUNDS = 3 };
 
@@ -134,12 +136,12 @@ static void servers_stopped_in_turn(void **state)
     end(&pair);
 }
 
-static struct proxy *proxy;
+static struct px *px;
 
 static const char *through_the_proxy(struct t_server *server)
 {
-    proxy = proxy_start(server->url);
-    return proxy_url(proxy);
+    px = px_start(server->url, 1);
+    return px_url(px);
 }
 
 static void a_silent_network_in_between(void **state)
@@ -148,19 +150,20 @@ static void a_silent_network_in_between(void **state)
     int64_t least;
 
     (void)state;
-    proxy_mode(proxy, PROXY_DROP_ALL);
+    px_dark(px, true);
     least = least_left(&pair, TTL * 2);
     were_far_from_it("silent", &least, 1);
     assert_true(write_takes(&pair, "quickly, since the silent one is known as bad") < T_AT_ONCE_MS);
-    proxy_mode(proxy, PROXY_DROP_ANSWERS);
+    px_dark(px, false);
+    px_add(px, &lose_answers);
     t_server_kill(pair.servers[1], SIGKILL);
     t_sleep_ms(200);
-    proxy_mode(proxy, PROXY_PASS);
-    proxy_cut(proxy);
+    px_heal(px);
+    px_cut(px);
     least = least_left(&pair, TTL);
     assert_true(least > 0);
     end(&pair);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 static void a_write_finds_the_server_that_lives(void **state)

@@ -12,8 +12,10 @@
 #include <string.h>
 
 #include "client/lib/call.h"
-#include "integration/client_proxy.h"
 #include "integration/clients.h"
+#include "robustness/proxy.h"
+
+static const struct px_rule lose_answers = {.direction = PX_REPLY, .action = PX_DROP};
 
 static atomic_int told;
 static const char *_Atomic told_reason;
@@ -214,8 +216,8 @@ static void leases_outlive_a_short_absence_of_the_server(void **state)
 static void a_lost_answer_to_a_write_is_asked_for_again(void **state)
 {
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
-    struct proxy *proxy = proxy_start(server->url);
-    hf_client *client = client_of(proxy_url(proxy), 20000, 5000), *direct = client_of(server->url, 0, 0);
+    struct px *px = px_start(server->url, 1);
+    hf_client *client = client_of(px_url(px), 20000, 5000), *direct = client_of(server->url, 0, 0);
     hf_lease *lease = cl_acquire(client, "lost answer", 30000);
     struct writer writer = {.client = client, .lease = lease};
     pthread_t thread;
@@ -224,13 +226,12 @@ static void a_lost_answer_to_a_write_is_asked_for_again(void **state)
 
     (void)state;
     atomic_store(&enough, false);
-    proxy_mode(proxy, PROXY_DROP_ANSWERS);
+    const int lost = px_add(px, &lose_answers);
     assert_int_equal(pthread_create(&thread, NULL, write_on, &writer), 0);
-    while (proxy_dropped(proxy) == 0)
-        t_sleep_ms(5);
+    assert_true(px_wait(px, lost, 1, T_PATIENCE_MS));
     atomic_store(&enough, true); /* that one write is all */
-    proxy_mode(proxy, PROXY_PASS);
-    proxy_cut(proxy);
+    px_heal(px);
+    px_cut(px);
     pthread_join(thread, NULL);
     assert_string_equal(writer.trouble, "");
     assert_int_equal(writer.accepted, 1);
@@ -242,7 +243,7 @@ static void a_lost_answer_to_a_write_is_asked_for_again(void **state)
     hf_lease_free(lease);
     hf_client_free(client);
     hf_client_free(direct);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 struct acquiring {
@@ -263,23 +264,22 @@ static void *acquire_one(void *arg)
 static void a_lost_answer_to_an_acquire_gets_the_same_grant(void **state)
 {
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
-    struct proxy *proxy = proxy_start(server->url);
-    struct acquiring a = {.client = client_of(proxy_url(proxy), 20000, 5000)};
+    struct px *px = px_start(server->url, 1);
+    struct acquiring a = {.client = client_of(px_url(px), 20000, 5000)};
     pthread_t thread;
     hf_value value;
     int64_t before, sent; /* the first request was, in between */
 
     (void)state;
     assert_int_equal(hf_read(a.client, "lost grant", &value, NULL), HF_NOT_FOUND); /* connected */
-    proxy_mode(proxy, PROXY_DROP_ANSWERS);
+    const int lost = px_add(px, &lose_answers);
     before = hfi_boot_ms();
     assert_int_equal(pthread_create(&thread, NULL, acquire_one, &a), 0);
-    while (proxy_dropped(proxy) == 0)
-        t_sleep_ms(5);
+    assert_true(px_wait(px, lost, 1, T_PATIENCE_MS));
     sent = hfi_boot_ms();
     t_sleep_ms(500); /* time that must be taken off the lease */
-    proxy_mode(proxy, PROXY_PASS);
-    proxy_cut(proxy);
+    px_heal(px);
+    px_cut(px);
     pthread_join(thread, NULL);
     assert_int_equal(a.result, HF_OK);
     assert_int_equal(hf_lease_token(a.lease), 1);
@@ -287,14 +287,14 @@ static void a_lost_answer_to_an_acquire_gets_the_same_grant(void **state)
     assert_int_equal(hf_release(a.lease, NULL), HF_OK);
     hf_lease_free(a.lease);
     hf_client_free(a.client);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 static void silence_ends_the_lease_at_its_deadline(void **state)
 {
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
-    struct proxy *proxy = proxy_start(server->url);
-    hf_client *client = client_of(proxy_url(proxy), 20000, 5000);
+    struct px *px = px_start(server->url, 1);
+    hf_client *client = client_of(px_url(px), 20000, 5000);
     hf_lease *lease = cl_acquire(client, "silence", 1500);
     hf_error error;
     int64_t deadline;
@@ -302,7 +302,7 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     (void)state;
     t_sleep_ms(1200);
     assert_true(hf_lease_valid(lease));
-    proxy_mode(proxy, PROXY_DROP_ALL); /* no reset: nobody tells us */
+    px_dark(px, true); /* no reset: nobody tells us */
     t_sleep_ms(100);
     deadline = hf_lease_deadline_ms(lease);
     assert_true(t_wait_for(was_told, NULL, T_PATIENCE_MS));
@@ -311,8 +311,8 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     assert_string_equal(atomic_load(&told_reason), "DEADLINE");
     assert_false(hf_lease_valid(lease));
     assert_int_equal(hf_write(lease, NULL, "x", 1, NULL, &error), HF_LOST);
-    proxy_mode(proxy, PROXY_PASS);
-    proxy_cut(proxy);
+    px_heal(px);
+    px_cut(px);
     t_sleep_ms(1500);
     assert_false(hf_lease_valid(lease));
     assert_int_equal(atomic_load(&told), 1);
@@ -323,24 +323,24 @@ static void silence_ends_the_lease_at_its_deadline(void **state)
     assert_int_equal(hf_release(lease, &error), HF_OK);
     hf_lease_free(lease);
     hf_client_free(client);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 static void a_client_can_be_freed_amid_silence(void **state)
 {
     struct t_server *server = t_server_start("--dsn", t_database(), NULL);
-    struct proxy *proxy = proxy_start(server->url);
-    hf_client *client = client_of(proxy_url(proxy), 20000, 5000);
+    struct px *px = px_start(server->url, 1);
+    hf_client *client = client_of(px_url(px), 20000, 5000);
     int64_t start;
 
     (void)state;
     (void)cl_acquire(client, "left", 600);
-    proxy_mode(proxy, PROXY_DROP_ALL);
+    px_dark(px, true);
     t_sleep_ms(400); /* a renewal is under way */
     start = t_now_ms();
     hf_client_free(client);
     assert_in_range(t_now_ms() - start, 0, T_AT_ONCE_MS);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 /* nng's thread for timeouts may still be using what the client is about to close; nng panics if it is closed under it. The last

@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include "client/lib/call.h"
-#include "integration/client_proxy.h"
 #include "integration/clients.h"
+#include "robustness/proxy.h"
+
+static const struct px_rule lose_answers = {.direction = PX_REPLY, .action = PX_DROP};
 
 static hf_client *client_of(const char *servers)
 {
@@ -329,8 +331,8 @@ static void a_hundred_waiters_are_all_served(void **state)
 
 static void a_lost_grant_is_asked_for_again(void **state)
 {
-    struct proxy *proxy = proxy_start(server->url);
-    hf_client *through = client_of(proxy_url(proxy));
+    struct px *px = px_start(server->url, 1);
+    hf_client *through = client_of(px_url(px));
     struct waiter w = {.ttl_ms = 4000};
     hf_lease *lease = cl_acquire(client, "lost", 30000);
     hf_value value;
@@ -340,20 +342,19 @@ static void a_lost_grant_is_asked_for_again(void **state)
     hf_value_release(&value);
     start(&w, through, "lost", "lost-1", 60000);
     queue_is(client, "lost", 1);
-    proxy_mode(proxy, PROXY_DROP_ANSWERS);
+    const int lost = px_add(px, &lose_answers);
     give_back(lease);
-    while (proxy_dropped(proxy) == 0)
-        t_sleep_ms(5);
+    assert_true(px_wait(px, lost, 1, T_PATIENCE_MS));
     t_sleep_ms(1000); /* of its lease */
-    proxy_mode(proxy, PROXY_PASS);
-    proxy_cut(proxy);
+    px_heal(px);
+    px_cut(px);
     ends(&w, HF_OK, T_PATIENCE_MS);
     assert_int_equal(hf_lease_token(w.lease), 2);
     assert_true(hf_lease_valid(w.lease));
     does_not_overstate(client, w.lease);
     give_back(w.lease);
     hf_client_free(through);
-    proxy_stop(proxy);
+    px_stop(px);
 }
 
 /* ---- two servers ---- */
