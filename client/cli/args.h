@@ -47,6 +47,7 @@
     X(AUDIT_KEEP_DAYS, "audit-keep-days", NUMBER, "N", "how long audit entries are kept at least (400)")                           \
     X(CONCURRENCY, "concurrency", NUMBER, "N", "calls in flight, of all processes together")                                       \
     X(DURATION, "duration", DURATION, "D", "how long is measured, after a short warm-up (10s)")                                    \
+    X(OPERATIONS, "operations", NUMBER, "N", "measure so many operations (calls of renew-many), however long they take")           \
     X(KEYS, "keys", NUMBER, "N", "how many resources")                                                                             \
     X(VALUE_SIZE, "value-size", NUMBER, "N", "bytes of a value that is written (64)")                                              \
     X(PROCESSES, "processes", NUMBER, "N", "client processes, which share the rest (1)")                                           \

@@ -75,9 +75,12 @@ static bool take_options(struct cli *cli, struct bench_options *o)
     if (!take(cli, CLI_KEYS, o->kind->shared ? o->processes : each * o->concurrency,
               o->kind->shared ? o->processes : o->concurrency, o->kind->shared ? o->concurrency / 2 : KEYS_MAX, &o->keys) ||
         !take(cli, CLI_VALUE_SIZE, 64, 0, VALUE_MAX, &o->value_size) ||
-        !take(cli, CLI_DURATION, DURATION_MS, 1, 3600 * 1000 * 24, &o->duration_ms))
+        !take(cli, CLI_DURATION, DURATION_MS, 1, 3600 * 1000 * 24, &o->duration_ms) ||
+        !take(cli, CLI_OPERATIONS, 0, cli_given(cli, CLI_OPERATIONS), INT64_MAX / 2, &o->operations))
         return false;
-    o->warm_up_ms = o->duration_ms / 5 < WARM_UP_MAX_MS ? o->duration_ms / 5 : WARM_UP_MAX_MS;
+    if (o->operations && cli_given(cli, CLI_DURATION))
+        return cli_usage_error(cli, "either --duration or --operations"), false;
+    o->warm_up_ms = o->operations ? 0 : o->duration_ms / 5 < WARM_UP_MAX_MS ? o->duration_ms / 5 : WARM_UP_MAX_MS;
     if (!take(cli, CLI_TTL, o->duration_ms + TTL_SPARE_MS < TTL_MAX_MS ? o->duration_ms + TTL_SPARE_MS : TTL_MAX_MS, 100,
               TTL_MAX_MS, &o->ttl_ms))
         return false;
@@ -148,7 +151,7 @@ static void show_progress(const struct bench_options *o, struct bench_shared *sh
         return;
     for (int64_t i = 0; i < o->processes; i++)
         ops += atomic_load(&shared->part[i].ops_now);
-    fprintf(stderr, "\r%s: %.1f of %.1f s, %.0f/s\033[K", o->kind->name, (double)(now - from) / 1e9, (double)o->duration_ms / 1e3,
+    fprintf(stderr, "\r%s: %.1f s, %.0f/s\033[K", o->kind->name, (double)(now - from) / 1e9,
             (double)(ops - last_ops) / ((double)(now - last_ns) / 1e9));
     last_ns = now;
     last_ops = ops;

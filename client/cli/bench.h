@@ -23,6 +23,7 @@ struct bench_kind;
 struct bench_options {
     const struct bench_kind *kind;
     int64_t concurrency, keys, value_size, processes, items; /* of all processes together */
+    int64_t operations;                                      /* so many, of all processes; 0 = for duration_ms, after warm_up_ms */
     int64_t duration_ms, warm_up_ms, ttl_ms;
     char id[16]; /* of this run: its resources are bench/ID/… */
 };
@@ -82,9 +83,10 @@ struct bench_run {
     size_t concurrency; /* of them are used in the window */
     struct bench_key *keys;
     size_t n_keys;
-    uint8_t *value; /* value_size bytes */
-    bool failed;    /* its part tells why */
-    bool quiet;     /* it was told before */
+    int64_t to_begin; /* operations, if their number is given */
+    uint8_t *value;   /* value_size bytes */
+    bool failed;      /* its part tells why */
+    bool quiet;       /* it was told before */
     Holdfast__V1__LeaseItem *items, **pointers;
 };
 

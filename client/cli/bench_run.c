@@ -56,6 +56,14 @@ static bool failed(struct bench_run *run, int exit_status, enum hp_reason reason
     return false;
 }
 
+/* This process's share. */
+static int64_t share(int64_t all, const struct bench_run *run)
+{
+    const int64_t n = run->options->processes;
+
+    return all / n + (run->process < all % n);
+}
+
 /* ---- what stands before and behind ---- */
 
 /* Answers that nobody judges any more. */
@@ -156,6 +164,14 @@ static void count(struct bench_run *run, const struct bench_slot *slot, const st
     atomic_store_explicit(&run->part->ops_now, run->part->ops, memory_order_relaxed);
 }
 
+/* No other operation begins. */
+static bool is_over(struct bench_run *run, const struct window *window, int64_t now)
+{
+    if (now >= window->to_ns || atomic_load_explicit(&run->shared->stop, memory_order_relaxed))
+        return true;
+    return run->options->operations && run->to_begin-- <= 0;
+}
+
 /* A call of this slot was answered: what comes next. False: the run has failed. */
 static bool go_on(struct bench_run *run, struct bench_slot *slot, const struct window *window)
 {
@@ -172,7 +188,7 @@ static bool go_on(struct bench_run *run, struct bench_slot *slot, const struct w
     now = bench_now_ns();
     if (next == BENCH_DONE)
         count(run, slot, window, now);
-    if (slot->step == 0 && (now >= window->to_ns || atomic_load_explicit(&run->shared->stop, memory_order_relaxed)))
+    if (slot->step == 0 && is_over(run, window, now))
         return true;
     slot->start_ns = now;
     return kind->send(slot);
@@ -184,8 +200,9 @@ static void work(struct bench_run *run)
     struct window window = {.from_ns = t0 + run->options->warm_up_ms * 1000000};
     int64_t ended;
 
-    window.to_ns = window.from_ns + run->options->duration_ms * 1000000;
-    for (size_t i = 0; i < run->concurrency && !run->failed; i++) {
+    window.to_ns = run->options->operations ? INT64_MAX : window.from_ns + run->options->duration_ms * 1000000;
+    run->to_begin = share(run->options->operations, run);
+    for (size_t i = 0; i < run->concurrency && !run->failed && !is_over(run, &window, t0); i++) {
         run->slots[i].start_ns = bench_now_ns();
         (void)run->options->kind->send(&run->slots[i]);
     }
@@ -216,13 +233,6 @@ static bool make_client(struct bench_run *run)
     if (error.result == HF_INVALID)
         return failed(run, CLI_USAGE, HP_R_MALFORMED, error.message);
     return failed(run, CLI_FAILED, HP_R_INTERNAL, error.message);
-}
-
-static int64_t share(int64_t all, const struct bench_run *run)
-{
-    const int64_t n = run->options->processes;
-
-    return all / n + (run->process < all % n);
 }
 
 /* Every slot of the window gets resources of its own, in turn; of a shared kind, one that others have too. */

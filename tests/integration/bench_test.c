@@ -90,6 +90,22 @@ static void really_happened(void **state)
     nothing_is_leased();
 }
 
+/* So many operations and no more, whoever of them does how many. */
+static void counted_operations(void **state)
+{
+    struct t_result result =
+        t_cli(server, "bench", "write", "--operations", "101", "--concurrency", "4", "--processes", "3", "--json", NULL);
+    (void)state;
+
+    if (result.status)
+        fail_msg("exit %d\n%s%s", result.status, result.out, result.err);
+    assert_true(number(result.out, "ops") == 101);
+    result = t_cli(server, "bench", "acquire-release", "--operations", "1", "--json", NULL);
+    assert_int_equal(result.status, 0);
+    assert_true(number(result.out, "ops") == 1);
+    nothing_is_leased();
+}
+
 /* Starts a bench of 1.5 s and waits until it works: some resource of its own fits `where`. */
 struct begun {
     const char *from_where;
@@ -202,6 +218,7 @@ static void refusals(void **state)
                                            {"renew-many", "--items", "1001"},
                                            {"hand-over", "--concurrency", "1"},
                                            {"mix", "--duration", "10"},
+                                           {"mix", "--operations", "0"},
                                            {"mix", "--processes", "65"}};
     struct t_result result;
     (void)state;
@@ -224,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_kind),
         cmocka_unit_test(really_happened),
+        cmocka_unit_test(counted_operations),
         cmocka_unit_test(finds_a_missing_grant),
         cmocka_unit_test(finds_a_foreign_write),
         cmocka_unit_test(finds_a_renewal_without_effect),
