@@ -29,7 +29,7 @@
 #define POLICIES  "($1::text, $2::int8, $3::int8, $4::int8, $5::bool, $6::int8, $7::int8, $8::int8, $9::int8, $10::text)"
 #define SETS_NAMESPACE(function)                                                                                                   \
     {                                                                                                                              \
-        .name = function, .sql = SELECT_NAMESPACE function POLICIES, .result = NAMESPACE, .shape = ST_ONE_ROW, .writes = true,     \
+        .name = (function), .sql = SELECT_NAMESPACE function POLICIES, .result = NAMESPACE, .shape = ST_ONE_ROW, .writes = true,   \
         .per_flush = 1, .outcomes = BIT(ST_FOUND) | POLICY, .build = st_build_namespace, .read = st_read_namespace                 \
     }
 
