@@ -1,4 +1,4 @@
-# tools.sh - the steps of tests/run that are not suites: format, tidy, fuzz, coverage. Sourced by it; uses its say(), give_up(),
+# tools.sh - the steps of tests/run that are not suites: format, tidy, model, fuzz, coverage. Sourced by it; uses its say(), give_up(),
 # build(), $passed, $failed, $jobs and $log.
 
 # tool NAME: prints the path of NAME of LLVM 14, as Debian calls it or without the number. Fails if there is none.
@@ -66,6 +66,18 @@ run_tidy() {
         failed=$((failed + 1))
     fi
     say "tidy: ${#files[@]} files, $((SECONDS - start)) s"
+}
+
+# run_model [full] [NAME…]: the model of the lease protocol is searched through, and the planted faults are found. Each search and
+# each fault counts as one test.
+run_model() {
+    local counts
+    say "model: searching; what is built goes to build/model"
+    tests/model/run "$@" </dev/null 2>&1 | tee "$log" | grep -v '^[0-9]* passed, '
+    counts=$(sed -n 's/^\([0-9]*\) passed, \([0-9]*\) failed$/\1 \2/p' "$log" | tail -n 1)
+    [ -n "$counts" ] || give_up "model: it did not come to its end"
+    passed=$((passed + ${counts% *}))
+    failed=$((failed + ${counts#* }))
 }
 
 # fuzz_one TARGET SECONDS: no input was found that makes it fail, in this time. New inputs stay in build/fuzz/corpus/TARGET.
