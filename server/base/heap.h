@@ -1,8 +1,9 @@
 /*
- * heap.h - an intrusive binary min-heap by a 64-bit key: timers and deadlines.
+ * heap.h - an intrusive min-heap by a 64-bit key: timers and deadlines.
  *
- * Each element holds a `size_t` at `index_offset`, which is the heap's: its place + 1, or 0 while it is in no heap. The
- * heap never owns its elements. Equal keys leave in no particular order.
+ * A `struct heap_node` is embedded in what is in the heap, which never owns its elements and needs no memory of its own: nothing
+ * here can fail. A node is in one heap at most; a zeroed or removed node is in none. Equal keys leave in no particular order.
+ * Setting and removing take O(log n), amortized.
  */
 #ifndef HOLDFAST_BASE_HEAP_H
 #define HOLDFAST_BASE_HEAP_H
@@ -11,38 +12,42 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct heap_slot {
+struct heap_node {
+    struct heap_node *left, *right, *parent; /* the heap's */
     int64_t key;
-    void *element;
+    bool linked;
 };
 
+/* Zeroed, it is empty. */
 struct heap {
-    struct heap_slot *slots;
-    size_t n, cap;
-    size_t index_offset;
+    struct heap_node *root;
+    size_t n;
 };
 
-/* An empty heap of elements that keep their index at `index_offset`: offsetof(struct io_timer, heap_index). */
-void heap_init(struct heap *heap, size_t index_offset);
-/* Frees the heap's memory; elements still in it are not touched. */
-void heap_release(struct heap *heap);
+/* The node is in the heap under `key`; one that is already in it moves to the new key. */
+void heap_set(struct heap *heap, struct heap_node *node, int64_t key);
+/* The node is not in the heap; one that wasn't in any is allowed. */
+void heap_remove(struct heap *heap, struct heap_node *node);
 
-/* The element is in the heap under `key`; one that is already in it moves to the new key, which cannot fail. False: no
- * memory, nothing changed. */
-bool heap_set(struct heap *heap, void *element, int64_t key) __attribute__((warn_unused_result));
-/* The element is not in the heap; one that wasn't is allowed. */
-void heap_remove(struct heap *heap, void *element);
-
-/* The element with the smallest key, or NULL if empty. */
-static inline void *heap_top(const struct heap *heap)
+/* The node with the smallest key, or NULL if empty. (Its element: list_entry of base/list.h.) */
+static inline struct heap_node *heap_top(const struct heap *heap)
 {
-    return heap->n ? heap->slots[0].element : NULL;
+    return heap->root;
 }
 
 /* The smallest key, or `otherwise` if empty. */
 static inline int64_t heap_top_key(const struct heap *heap, int64_t otherwise)
 {
-    return heap->n ? heap->slots[0].key : otherwise;
+    return heap->root ? heap->root->key : otherwise;
+}
+
+/* The smallest key of all but the top's, or `otherwise` if there is no other. */
+static inline int64_t heap_next_key(const struct heap *heap, int64_t otherwise)
+{
+    const struct heap_node *left = heap->root ? heap->root->left : NULL, *right = heap->root ? heap->root->right : NULL;
+    if (left && right)
+        return left->key < right->key ? left->key : right->key;
+    return left ? left->key : right ? right->key : otherwise;
 }
 
 #endif

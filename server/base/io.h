@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/heap.h"
+
 enum {
     IO_READ = 1,
     IO_WRITE = 2,
@@ -30,8 +32,8 @@ struct io_watch {
 /* One moment that is waited for. Zero it, then set fire. */
 struct io_timer {
     void (*fire)(struct io_timer *timer);
-    int64_t at_ms;     /* the port's */
-    size_t heap_index; /* the port's; 0 = not set */
+    int64_t at_ms;         /* the port's */
+    struct heap_node node; /* the port's; linked: it is set */
 };
 
 /* Work for the end of the present turn of the loop, after all files that were ready have been served. */

@@ -146,8 +146,6 @@ struct co_waiter *co_line_surplus(struct co_line *line, int64_t limit)
 void co_waitq_init(struct co_waitq *queue, size_t max_callers)
 {
     *queue = (struct co_waitq){.max_callers = max_callers};
-    heap_init(&queue->ends, offsetof(struct co_caller, end_index));
-    heap_init(&queue->tries, offsetof(struct co_line, try_index));
 }
 
 void co_waitq_release(struct co_waitq *queue)
@@ -155,8 +153,6 @@ void co_waitq_release(struct co_waitq *queue)
     free(queue->lines.buckets);
     free(queue->waiters.buckets);
     free(queue->scopes.buckets);
-    heap_release(&queue->ends);
-    heap_release(&queue->tries);
     *queue = (struct co_waitq){0};
 }
 
@@ -164,17 +160,14 @@ bool co_waitq_open(struct co_waitq *queue, struct co_line *line)
 {
     list_init(&line->waiters);
     list_init(&line->unasked);
-    heap_init(&line->ends, offsetof(struct co_waiter, end_index));
-    line->try_index = 0;
+    line->ends = (struct heap){0};
+    line->try = (struct heap_node){0};
     if (!table_reserve(&queue->lines))
         return false;
     line->scope = scope_get(queue, line->ns);
     if (!line->scope)
         return false;
-    if (!heap_set(&queue->tries, line, INT64_MAX)) {
-        scope_put(queue, line->scope);
-        return false;
-    }
+    heap_set(&queue->tries, &line->try, INT64_MAX);
     line->scope->lines++;
     table_add(&queue->lines, &line->link, hash_of(line->ns, line->resource));
     return true;
@@ -183,8 +176,7 @@ bool co_waitq_open(struct co_waitq *queue, struct co_line *line)
 void co_waitq_close(struct co_waitq *queue, struct co_line *line)
 {
     table_remove(&queue->lines, &line->link);
-    heap_remove(&queue->tries, line);
-    heap_release(&line->ends);
+    heap_remove(&queue->tries, &line->try);
     line->scope->lines--;
     scope_put(queue, line->scope);
     line->scope = NULL;
@@ -206,16 +198,12 @@ struct co_line *co_waitq_find(const struct co_waitq *queue, const char *ns, cons
 void co_line_terms(const struct co_line *line, int64_t now_ms, struct co_terms *out)
 {
     const struct co_waiter *head = co_line_head(line);
-    const struct heap *ends = &line->ends;
     *out = (struct co_terms){0};
     if (!head)
         return;
-    int64_t end = -ends->slots[0].key, next_end = end;
-    if (ends->slots[0].element == head) { /* the next latest end is that of one of the root's children */
-        next_end = ends->n > 1 ? -ends->slots[1].key : 0;
-        if (ends->n > 2 && -ends->slots[2].key > next_end)
-            next_end = -ends->slots[2].key;
-    }
+    int64_t end = -heap_top_key(&line->ends, 0), next_end = end;
+    if (heap_top(&line->ends) == &head->end)
+        next_end = -heap_next_key(&line->ends, 0);
     out->waited_ms = now_ms - head->since_ms;
     out->wait_ms = end > now_ms ? end - now_ms : 1;
     struct list_node *second = list_next(&line->waiters, &head->node);
@@ -227,16 +215,14 @@ void co_line_terms(const struct co_line *line, int64_t now_ms, struct co_terms *
 
 /* ---- waiters and callers ---- */
 
-static bool link_caller(struct co_waitq *queue, struct co_waiter *waiter, struct co_caller *caller, int64_t end_ms)
+static void link_caller(struct co_waitq *queue, struct co_waiter *waiter, struct co_caller *caller, int64_t end_ms)
 {
-    caller->end_index = 0;
-    if (!heap_set(&queue->ends, caller, end_ms))
-        return false;
+    caller->end = (struct heap_node){0};
+    heap_set(&queue->ends, &caller->end, end_ms);
     caller->waiter = waiter;
     caller->end_ms = end_ms;
     list_push_back(&waiter->callers, &caller->node);
     queue->n_callers++;
-    return true;
 }
 
 static enum co_join refusal(const struct co_waitq *queue, const struct co_scope *scope)
@@ -252,14 +238,12 @@ enum co_join co_waitq_join(struct co_waitq *queue, struct co_line *line, struct 
     enum co_join refused = refusal(queue, line->scope);
     if (refused != CO_JOINED)
         return refused;
+    if (!table_reserve(&queue->waiters))
+        return CO_NO_MEMORY;
     list_init(&waiter->callers);
-    waiter->end_index = 0;
-    if (!table_reserve(&queue->waiters) || !heap_set(&line->ends, waiter, -end_ms))
-        return CO_NO_MEMORY;
-    if (!link_caller(queue, waiter, caller, end_ms)) {
-        heap_remove(&line->ends, waiter);
-        return CO_NO_MEMORY;
-    }
+    waiter->end = (struct heap_node){0};
+    heap_set(&line->ends, &waiter->end, -end_ms);
+    link_caller(queue, waiter, caller, end_ms);
     waiter->line = line;
     waiter->since_ms = now_ms;
     waiter->end_ms = end_ms;
@@ -282,16 +266,14 @@ static void find_end(struct co_waiter *waiter)
             end = caller->end_ms;
     }
     waiter->end_ms = end;
-    if (!heap_set(&waiter->line->ends, waiter, -end))
-        abort(); /* it only moves */
+    heap_set(&waiter->line->ends, &waiter->end, -end);
 }
 
 enum co_join co_waitq_merge(struct co_waitq *queue, struct co_waiter *waiter, struct co_caller *caller, int64_t end_ms)
 {
     if (queue->n_callers >= queue->max_callers)
         return CO_FULL;
-    if (!link_caller(queue, waiter, caller, end_ms))
-        return CO_NO_MEMORY;
+    link_caller(queue, waiter, caller, end_ms);
     if (end_ms > waiter->end_ms)
         find_end(waiter);
     return CO_JOINED;
@@ -305,7 +287,7 @@ static void unlink_waiter(struct co_waitq *queue, struct co_waiter *waiter)
         list_remove(&line->unasked, &waiter->ask);
     if (list_linked(&waiter->fresh))
         list_remove(&line->scope->fresh, &waiter->fresh);
-    heap_remove(&line->ends, waiter);
+    heap_remove(&line->ends, &waiter->end);
     table_remove(&queue->waiters, &waiter->link);
     queue->n_waiters--;
     line->scope->waiters--;
@@ -316,7 +298,7 @@ void co_waitq_leave(struct co_waitq *queue, struct co_caller *caller)
 {
     struct co_waiter *waiter = caller->waiter;
     list_remove(&waiter->callers, &caller->node);
-    heap_remove(&queue->ends, caller);
+    heap_remove(&queue->ends, &caller->end);
     queue->n_callers--;
     caller->waiter = NULL;
     if (list_empty(&waiter->callers))
@@ -329,8 +311,7 @@ void co_waitq_set_end(struct co_waitq *queue, struct co_caller *caller, int64_t 
 {
     int64_t was = caller->end_ms;
     caller->end_ms = end_ms;
-    if (!heap_set(&queue->ends, caller, end_ms))
-        abort(); /* it only moves */
+    heap_set(&queue->ends, &caller->end, end_ms);
     if (was == caller->waiter->end_ms || end_ms > caller->waiter->end_ms)
         find_end(caller->waiter);
 }
@@ -367,7 +348,9 @@ struct co_waiter *co_waitq_same(const struct co_waitq *queue, const struct co_li
 
 struct co_caller *co_waitq_ended(const struct co_waitq *queue, int64_t now_ms)
 {
-    return heap_top_key(&queue->ends, INT64_MAX) <= now_ms ? heap_top(&queue->ends) : NULL;
+    if (heap_top_key(&queue->ends, INT64_MAX) > now_ms)
+        return NULL;
+    return list_entry(heap_top(&queue->ends), struct co_caller, end);
 }
 
 int64_t co_waitq_next_ms(const struct co_waitq *queue)
@@ -378,15 +361,14 @@ int64_t co_waitq_next_ms(const struct co_waitq *queue)
 
 void co_waitq_try_at(struct co_waitq *queue, struct co_line *line, int64_t at_ms)
 {
-    if (!heap_set(&queue->tries, line, at_ms))
-        abort(); /* it only moves */
+    heap_set(&queue->tries, &line->try, at_ms);
 }
 
 struct co_line *co_waitq_due(struct co_waitq *queue, int64_t now_ms)
 {
     if (heap_top_key(&queue->tries, INT64_MAX) > now_ms)
         return NULL;
-    struct co_line *line = heap_top(&queue->tries);
+    struct co_line *line = list_entry(heap_top(&queue->tries), struct co_line, try);
     co_waitq_try_at(queue, line, INT64_MAX);
     return line;
 }

@@ -32,7 +32,7 @@ struct co_caller {
     struct list_node node;    /* of its waiter */
     struct co_waiter *waiter; /* NULL = it waits for nothing */
     int64_t end_ms;
-    size_t end_index;
+    struct heap_node end;
 };
 
 /* Zero it, then set request_id. */
@@ -45,7 +45,7 @@ struct co_waiter {
     struct list_node ask;     /* of its line's `unasked` */
     struct list_node fresh;   /* of its namespace's: it joined before the limit was known */
     int64_t since_ms, end_ms; /* end_ms: the latest of its callers' */
-    size_t end_index;
+    struct heap_node end;
 };
 
 /* Zero it, then set the names. */
@@ -56,7 +56,7 @@ struct co_line {
     struct list waiters; /* in order of arrival */
     struct list unasked; /* those of whom it isn't known yet whether they repeat an acquire that was granted */
     struct heap ends;    /* of waiters, the latest first */
-    size_t try_index;
+    struct heap_node try;
 };
 
 struct co_table {

@@ -128,7 +128,8 @@ static void refuse(struct envelope *env, const struct hp_status *status)
     envelope_free(env);
 }
 
-/* The response as packed, in the envelope's arena. False: `status` says why not. */
+/* The response as packed, in the envelope's arena. False: `status` says why not; the call was carried out all the same, so that is
+ * told as an outcome that is not known. */
 static bool pack_response(struct envelope *env, Holdfast__V1__Reply *reply, const ProtobufCMessage *response,
                           struct hp_status *status)
 {
@@ -136,13 +137,13 @@ static bool pack_response(struct envelope *env, Holdfast__V1__Reply *reply, cons
     size_t others = env->n * (REPLY_ROOM + STATUS_ROOM);
     size_t max = env->owner->reply_max;
     if (size > max || env->reply_bytes + others > max - size) {
-        hp_status_set(status, HP_R_QUEUE_FULL, "the answers to one envelope are more than %zu bytes; send fewer calls together",
+        hp_status_set(status, HP_R_OUTCOME_LOST, "the answers to one envelope are more than %zu bytes; send fewer calls together",
                       max);
         return false;
     }
     uint8_t *bytes = hp_alloc(env->arena, size);
     if (!bytes) {
-        hp_status_set(status, HP_R_QUEUE_FULL, "no memory for the answer");
+        hp_status_set(status, HP_R_OUTCOME_LOST, "no memory for the answer");
         return false;
     }
     protobuf_c_message_pack(response, bytes);
@@ -324,7 +325,10 @@ void net_envelopes_take(struct net_envelopes *envelopes, struct net_source *sour
     }
     env->slots = hp_alloc_array(env->arena, message->n_calls, sizeof(*env->slots));
     if (!message->n_calls || !env->slots) {
-        hp_status_bad_field(&status, HP_R_LIMIT, "calls", "0", 1, "1 to 1000");
+        if (message->n_calls)
+            hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the calls");
+        else
+            hp_status_bad_field(&status, HP_R_LIMIT, "calls", "0", 1, "1 to 1000");
         refuse(env, &status);
         return;
     }

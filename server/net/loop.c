@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "base/heap.h"
 #include "base/list.h"
 #include "base/log.h"
 
@@ -125,25 +124,22 @@ static void serve_files(struct loop *loop)
 static void loop_timer_set(struct io *io, struct io_timer *timer, int64_t at_ms)
 {
     struct loop *loop = loop_of(io);
-    if (!heap_set(&loop->timers, timer, at_ms)) {
-        /* A timer that is never set is a call that is never answered; the port has no way to say so. */
-        log_error("loop.no_memory_for_timer");
-        abort();
-    }
+    heap_set(&loop->timers, &timer->node, at_ms);
     timer->at_ms = at_ms;
 }
 
 static void loop_timer_cancel(struct io *io, struct io_timer *timer)
 {
-    heap_remove(&loop_of(io)->timers, timer);
+    heap_remove(&loop_of(io)->timers, &timer->node);
 }
 
 static void fire_timers(struct loop *loop)
 {
-    struct io_timer *timer;
+    struct heap_node *top;
     /* No more than there are now: one that sets itself for this very moment waits for the next turn. */
-    for (size_t n = loop->timers.n; n && (timer = heap_top(&loop->timers)) && timer->at_ms <= loop->now_ms; n--) {
-        heap_remove(&loop->timers, timer);
+    for (size_t n = loop->timers.n; n && (top = heap_top(&loop->timers)) && top->key <= loop->now_ms; n--) {
+        struct io_timer *timer = list_entry(top, struct io_timer, node);
+        heap_remove(&loop->timers, top);
         timer->fire(timer);
     }
 }
@@ -159,10 +155,10 @@ static void on_timerfd(struct io_watch *watch, unsigned events)
 
 static void arm(struct loop *loop)
 {
-    const struct io_timer *timer = heap_top(&loop->timers);
-    if (!timer || (loop->armed_ms && loop->armed_ms <= timer->at_ms))
+    const struct heap_node *top = heap_top(&loop->timers);
+    if (!top || (loop->armed_ms && loop->armed_ms <= top->key))
         return;
-    int64_t at = timer->at_ms > 1 ? timer->at_ms : 1; /* 0 would disarm */
+    int64_t at = top->key > 1 ? top->key : 1; /* 0 would disarm */
     struct itimerspec spec = {.it_value = {.tv_sec = at / 1000, .tv_nsec = at % 1000 * 1000000}};
     timerfd_settime(loop->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
     loop->armed_ms = at;
@@ -313,7 +309,6 @@ struct loop *loop_new(void)
                            .unpost = loop_unpost,
                            .now_ms = loop_now_ms};
     loop->last_task = &loop->first_task;
-    heap_init(&loop->timers, offsetof(struct io_timer, heap_index));
     loop->timer_watch.fd = loop->stop_watch.fd = loop->signal_watch.fd = -1;
     read_clock(loop);
     loop->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -342,7 +337,6 @@ void loop_free(struct loop *loop)
         loop->spare = note->next;
         free(note);
     }
-    heap_release(&loop->timers);
     close_fd(loop->signal_watch.fd);
     close_fd(loop->stop_watch.fd);
     close_fd(loop->timer_fd);

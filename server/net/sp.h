@@ -23,7 +23,7 @@ struct net_sp_config {
     int max_envelopes;   /* in flight, received and not yet answered, or their replies not yet sent; 0 = 32,768 */
     size_t max_bytes;    /* of envelopes arriving or in flight, and replies not yet sent; 0 = 256 MiB */
     int max_connections; /* more are closed at once; those that have not greeted make room first. 0 = 4,096 */
-    size_t reply_max;    /* bytes of one reply envelope; 0 = HP_ENVELOPE_MAX. Answers beyond it become QUEUE_FULL */
+    size_t reply_max;    /* bytes of one reply envelope; 0 = HP_ENVELOPE_MAX. Answers beyond it become OUTCOME_LOST */
     int default_wait_ms; /* for calls with timeout_ms 0; 0 = 30,000 */
     int stall_ms;        /* a connection that takes no reply, or brings no more of a request, for so long is closed; 0 = 30,000 */
     int greeting_ms;     /* a connection that has not greeted for so long is closed; 0 = 10,000 */

@@ -77,7 +77,7 @@ struct st_item *st_batch_pop(struct st_store *store, struct st_batch *batch)
         return NULL;
     struct st_item *item = st_item_of(node);
     item->batch = NULL;
-    heap_remove(&store->deadlines, item);
+    heap_remove(&store->deadlines, &item->deadline);
     return item;
 }
 
@@ -118,7 +118,7 @@ static void note_sent(struct st_store *store, struct st_batch *batch)
     batch->lost_ms = INT64_MAX;
     for (size_t i = 0; i < n; i++) {
         int64_t lost = lost_at(batch->call.items[i]);
-        heap_remove(&store->deadlines, batch->call.items[i]);
+        heap_remove(&store->deadlines, &batch->call.items[i]->deadline);
         if (lost < batch->lost_ms)
             batch->lost_ms = lost;
     }
@@ -249,25 +249,13 @@ void st_batch_finish(struct st_conn *conn, struct st_batch *batch)
 
 void st_batch_wait(struct st_conn *conn, struct st_batch *batch, struct list *where)
 {
-    struct list_node *node = list_first(&batch->items), *next;
     PQclear(batch->result);
     batch->result = NULL;
     batch->unreplicated = false;
     st_call_release(&batch->call);
     batch->lost_ms = INT64_MAX;
-    for (; node; node = next) {
-        next = list_next(&batch->items, node);
-        struct st_item *item = st_item_of(node);
-        list_remove(&batch->items, node);
-        item->batch = NULL;
-        if (!st_item_wait(conn->store, item))
-            continue;
-        item->batch = batch;
-        if (next)
-            list_insert_before(&batch->items, next, node);
-        else
-            list_push_back(&batch->items, node);
-    }
+    for (struct list_node *node = list_first(&batch->items); node; node = list_next(&batch->items, node))
+        st_item_wait(conn->store, st_item_of(node));
     list_push_back(where, &batch->node);
     st_wake(conn->store);
 }

@@ -256,7 +256,7 @@ bool st_conn_flush_output(struct st_conn *conn)
 void st_conn_await(struct st_conn *conn)
 {
     conn->progress_ms = st_conn_now(conn);
-    if (conn->timer.heap_index == 0)
+    if (!conn->timer.node.linked)
         st_conn_set_timer(conn, conn->store->stall_ms);
 }
 
@@ -428,7 +428,7 @@ void st_conn_init(struct st_conn *conn, struct st_store *store, const struct st_
 
 void st_conn_want(struct st_conn *conn)
 {
-    if (conn->state == ST_CONN_WAITING && conn->timer.heap_index == 0)
+    if (conn->state == ST_CONN_WAITING && !conn->timer.node.linked)
         st_conn_set_timer(conn, 0);
 }
 

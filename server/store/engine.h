@@ -204,8 +204,8 @@ void st_item_detach(struct st_store *store, struct st_item *item);
 void st_schedule_init(struct st_store *store);
 /* The timer fires no later than the next thing is due. */
 void st_arm(struct st_store *store);
-/* The item counts as waiting. False: it has ended for lack of memory. */
-bool st_item_wait(struct st_store *store, struct st_item *item) __attribute__((warn_unused_result));
+/* The item counts as waiting. */
+void st_item_wait(struct st_store *store, struct st_item *item);
 /* The item, which is nowhere, found its row busy: it waits for its next try on this lane, or ends as busy if none fits into its
  * patience. */
 void st_item_pause(struct st_store *store, struct st_item *item, enum st_lane lane);

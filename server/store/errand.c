@@ -122,7 +122,7 @@ static void finish(struct st_conn *conn, enum st_outcome outcome, const char *sq
     free_steps(&errands->steps);
     errands->running = false;
     list_remove(&errands->items, &item->queued.node);
-    heap_remove(&store->deadlines, item);
+    heap_remove(&store->deadlines, &item->deadline);
     item->out.done.rows = errands->done;
     store->stats[item->kind].batches++;
     store->stats[item->kind].items++;

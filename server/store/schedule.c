@@ -13,8 +13,6 @@ void st_schedule_init(struct st_store *store)
 {
     store->timer_at = store->memory_ms = INT64_MAX;
     store->timer.fire = on_timer;
-    heap_init(&store->deadlines, offsetof(struct st_item, deadline_index));
-    heap_init(&store->pauses, offsetof(struct st_item, pause_index));
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -62,12 +60,9 @@ static int64_t end_of(const struct st_item *item)
     return earlier(item->patience_ms, item->deadline_ms);
 }
 
-bool st_item_wait(struct st_store *store, struct st_item *item)
+void st_item_wait(struct st_store *store, struct st_item *item)
 {
-    if (heap_set(&store->deadlines, item, end_of(item)))
-        return true;
-    st_item_no_memory(store, item);
-    return false;
+    heap_set(&store->deadlines, &item->deadline, end_of(item));
 }
 
 void st_item_pause(struct st_store *store, struct st_item *item, enum st_lane lane)
@@ -81,20 +76,15 @@ void st_item_pause(struct st_store *store, struct st_item *item, enum st_lane la
         st_item_end(store, item, ST_BUSY); /* now rather than later: no other try would come before */
         return;
     }
-    if (!st_item_wait(store, item))
-        return;
-    if (!heap_set(&store->pauses, item, due)) {
-        heap_remove(&store->deadlines, item);
-        st_item_end(store, item, ST_BUSY);
-        return;
-    }
+    st_item_wait(store, item);
+    heap_set(&store->pauses, &item->pause, due);
     st_wake(store); /* sets the timer */
 }
 
 static void expire_waiting(struct st_store *store, int64_t now)
 {
     while (heap_top_key(&store->deadlines, INT64_MAX) <= now) {
-        struct st_item *item = heap_top(&store->deadlines);
+        struct st_item *item = list_entry(heap_top(&store->deadlines), struct st_item, deadline);
         st_item_detach(store, item);
         if (item->lane != ST_FAST)
             st_item_end(store, item, ST_BUSY);
@@ -106,9 +96,9 @@ static void expire_waiting(struct st_store *store, int64_t now)
 static void retry_paused(struct st_store *store, int64_t now)
 {
     while (heap_top_key(&store->pauses, INT64_MAX) <= now) {
-        struct st_item *item = heap_top(&store->pauses);
-        heap_remove(&store->pauses, item);
-        heap_remove(&store->deadlines, item);
+        struct st_item *item = list_entry(heap_top(&store->pauses), struct st_item, pause);
+        heap_remove(&store->pauses, &item->pause);
+        heap_remove(&store->deadlines, &item->deadline);
         st_item_requeue(store, item);
     }
 }

@@ -62,8 +62,8 @@ void st_item_no_memory(struct st_store *store, struct st_item *item)
 
 void st_item_detach(struct st_store *store, struct st_item *item)
 {
-    heap_remove(&store->deadlines, item);
-    heap_remove(&store->pauses, item);
+    heap_remove(&store->deadlines, &item->deadline);
+    heap_remove(&store->pauses, &item->pause);
     if (item->batch) {
         list_remove(&item->batch->items, &item->queued.node);
         item->batch = NULL;
@@ -105,10 +105,9 @@ static bool enqueue(struct st_store *store, struct st_item *item, bool front)
 
 void st_item_requeue(struct st_store *store, struct st_item *item)
 {
-    if (!st_item_wait(store, item))
-        return;
+    st_item_wait(store, item);
     if (!enqueue(store, item, true)) {
-        heap_remove(&store->deadlines, item);
+        heap_remove(&store->deadlines, &item->deadline);
         st_item_no_memory(store, item);
         return;
     }
@@ -123,7 +122,7 @@ static void move_queued(struct st_store *store, struct st_conn *conn, enum st_la
         struct st_item *item = item_of(co_queue_pop(&conn->queues[lane][kind]));
         conn->n_queued--;
         if (!enqueue(store, item, false)) {
-            heap_remove(&store->deadlines, item);
+            heap_remove(&store->deadlines, &item->deadline);
             st_item_no_memory(store, item);
         }
     }
@@ -210,12 +209,11 @@ static void refuse(struct st_store *store, struct st_item *item, enum st_outcome
 /* The item waits for its turn. */
 static void take_in(struct st_store *store, struct st_item *item)
 {
-    if (!heap_set(&store->deadlines, item, item->deadline_ms)) {
-        refuse(store, item, ST_QUEUE_FULL, "");
-    } else if (st_is_errand(item->kind)) {
+    heap_set(&store->deadlines, &item->deadline, item->deadline_ms);
+    if (st_is_errand(item->kind)) {
         st_errand_add(store, item);
     } else if (!enqueue(store, item, false)) {
-        heap_remove(&store->deadlines, item);
+        heap_remove(&store->deadlines, &item->deadline);
         refuse(store, item, ST_QUEUE_FULL, "");
     }
 }
@@ -227,7 +225,7 @@ void st_submit(struct st_store *store, struct st_item *item)
     item->queued = (struct co_item){.hash = item->resource ? hb_hash_str(hash, item->resource) : hash};
     item->queued.bytes = item->kind == ST_WRITE ? item->in.write.value.len : 0;
     item->batch = NULL;
-    item->deadline_index = item->pause_index = 0;
+    item->deadline = item->pause = (struct heap_node){0};
     item->submitted_ms = store->io->now_ms(store->io);
     item->lane = ST_FAST;
     item->flags = item->busy = 0;
@@ -350,8 +348,9 @@ void st_close(struct st_store *store)
         st_conn_close(&store->conns[i]);
     st_conn_close(&store->listener.conn);
     st_conn_close(&store->errands.conn);
-    struct st_item *item;
-    while ((item = heap_top(&store->deadlines))) {
+    struct heap_node *first;
+    while ((first = heap_top(&store->deadlines))) {
+        struct st_item *item = list_entry(first, struct st_item, deadline);
         st_item_detach(store, item);
         st_item_end(store, item, ST_DATABASE_DOWN);
     }
@@ -363,8 +362,6 @@ void st_close(struct st_store *store)
         release_conn(&store->conns[i]);
     st_turns_release(store);
     st_params_release(&store->listener.conn.params);
-    heap_release(&store->deadlines);
-    heap_release(&store->pauses);
     free(store->conns);
     free(store->dsn);
     free(store);

@@ -282,7 +282,7 @@ struct st_item {
     /* The store's own. */
     struct co_item queued;
     struct st_batch *batch;
-    size_t deadline_index, pause_index;
+    struct heap_node deadline, pause;
     int64_t submitted_ms;
     unsigned char connection, flags, lane, busy;
 };
