@@ -111,6 +111,8 @@ static bool spawn_postmaster(struct st_cluster *c, struct st_problem *problem)
                           (char[]){"-c"},
                           (char[]){"cluster_name=holdfast"},
                           (char[]){"-c"},
+                          (char[]){"search_path=public"}, /* not "$user" too: users' tables don't belong beside Holdfast's own */
+                          (char[]){"-c"},
                           (char[]){"logging_collector=off"},
                           (char[]){"-c"},
                           (char[]){"log_destination=stderr"},
