@@ -250,8 +250,9 @@ static enum st_cluster_status take_lock(struct st_cluster *c, struct st_problem 
     if (flock(c->lock_fd, LOCK_EX | LOCK_NB) != 0) {
         ssize_t n = pread(c->lock_fd, pid, sizeof(pid) - 1, 0);
         pid[n > 0 ? n : 0] = '\0';
+        pid[strcspn(pid, "\n")] = '\0';
         st_problem_set(problem, "data folder %s is in use by another holdfastd (pid %s): stop that one, or give another --data-dir",
-                       c->dir, n > 0 ? pid : "unknown");
+                       c->dir, *pid ? pid : "unknown");
         return ST_CLUSTER_FAILED;
     }
     int len = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
