@@ -18,18 +18,18 @@
 #define CLI_FLAGS(X)                                                                                                               \
     X(SERVER, "server", TEXT, "URL,…", "where the server listens (HOLDFAST_SERVER; tcp://127.0.0.1:7420)")                         \
     X(NAMESPACE, "namespace", TEXT, "N", "the namespace (HOLDFAST_NAMESPACE; default)")                                            \
-    X(KEY, "key", TEXT, "K", "the API key (HOLDFAST_KEY)")                                                                         \
+    X(KEY, "key", TEXT, "K", "the API key (HOLDFAST_KEY); reserved: there are no keys yet")                                        \
     X(TIMEOUT, "timeout", DURATION, "D", "how long a call may take with its retries (30s)")                                        \
     X(JSON, "json", SWITCH, NULL, "print the response as proto3 JSON, errors as google.rpc.Status JSON")                           \
     X(HELP, "help", SWITCH, NULL, "print help")                                                                                    \
     X(VERSION, "version", SWITCH, NULL, "print the version")                                                                       \
     X(TASK, "task", TEXT, "T", "what the lease is for (the resource's name)")                                                      \
-    X(HOLDER, "holder", TEXT, "H", "who holds it (host:pid:random)")                                                               \
+    X(HOLDER, "holder", TEXT, "H", "whose lease it is (acquire: host:pid:random)")                                                 \
     X(TTL, "ttl", DURATION, "D", "how long the lease lasts unless renewed (30s)")                                                  \
     X(WAIT, "wait", DURATION, "D", "how long to wait for a resource that is held (0s: try once)")                                  \
     X(REQUEST_ID, "request-id", TEXT, "ID", "names this acquire, so that it can be repeated")                                      \
     X(EXPECTED_VERSION, "expected-version", NUMBER, "N", "the version the value must have now; 0: it must not exist")              \
-    X(WRITE_SEQ, "write-seq", NUMBER, "N", "numbers the writes of one token, so that a write can be repeated")                     \
+    X(WRITE_SEQ, "write-seq", NUMBER, "N", "numbers the writes of one token, rising from 1, so that a write can be repeated")      \
     X(FILE, "file", TEXT, "F", "take the value from this file")                                                                    \
     X(PREFIX, "prefix", TEXT, "P", "only resources whose name begins so")                                                          \
     X(TOKEN, "token", NUMBER, "N", "the token of the lease that was seen")                                                         \

@@ -3,6 +3,7 @@
  */
 #include "client/cli/cli.h"
 
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +56,7 @@ int cli_hf_error(const struct cli *cli, const hf_error *error)
 int cli_client(struct cli *cli)
 {
     hf_client_options options = {
-        .servers = cli->servers, .name_space = cli->name_space, .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0)};
+        .servers = cli->servers, .name_space = cli->name_space, .key = cli->key, .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0)};
     hf_error error;
 
     if (cli->client)
@@ -89,6 +90,10 @@ void cli_actor(char actor[CLI_ACTOR_SIZE])
     char host[128] = "";
     const char *user = getenv("USER");
 
+    if (!user || !*user) {
+        const struct passwd *entry = getpwuid(geteuid());
+        user = entry ? entry->pw_name : "unknown";
+    }
     gethostname(host, sizeof(host) - 1);
-    snprintf(actor, CLI_ACTOR_SIZE, "%.60s@%s", user && *user ? user : "unknown", *host ? host : "localhost");
+    snprintf(actor, CLI_ACTOR_SIZE, "%.60s@%s", user, *host ? host : "localhost");
 }

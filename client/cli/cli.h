@@ -27,8 +27,8 @@ struct cli {
     const char *program; /* argv[0] */
     struct cli_args args;
     bool json;
-    const char *servers, *name_space; /* by flag, environment or default */
-    hf_client *client;                /* NULL until cli_client() */
+    const char *servers, *name_space, *key; /* by flag, environment or default; a key may be NULL */
+    hf_client *client;                      /* NULL until cli_client() */
 };
 
 /* ---- the invocation ---- */

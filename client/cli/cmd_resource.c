@@ -44,6 +44,9 @@ static int print_verdict(const struct cli *cli, const Holdfast__V1__CheckResult 
     cli_table_show(cli, &table);
     if (*left)
         return CLI_OK;
+    if (fence == 0)
+        return cli_refused(cli, "NOT_HELD", "token %" PRId64 " of %s has no live lease; none was ever granted", it->item.token,
+                           it->item.resource);
     return cli_refused(cli, stale ? "STALE_TOKEN" : "NOT_HELD", "token %" PRId64 " of %s %s; the newest one is %" PRId64,
                        it->item.token, it->item.resource, stale ? "is old" : "has no live lease", fence);
 }
@@ -91,6 +94,7 @@ static int take_value(struct cli *cli, ProtobufCBinaryData *value)
 {
     const char *word = cli_word(cli, 2), *path = cli_text(cli, CLI_FILE);
     struct hp_status status;
+    char size[48];
     bool taken;
 
     if (!word == !path)
@@ -113,7 +117,8 @@ static int take_value(struct cli *cli, ProtobufCBinaryData *value)
         return cli_usage_error(cli, "cannot read %s: %s", path ? path : "standard input", strerror(errno));
     if (value->len <= HF_VALUE_MAX)
         return CLI_OK;
-    hp_status_bad_field(&status, HP_R_LIMIT, "value", "", 0, "at most 1048576 bytes");
+    int len = snprintf(size, sizeof(size), "%zu bytes%s", value->len, word && strcmp(word, "-") != 0 ? "" : " or more");
+    hp_status_bad_field(&status, HP_R_LIMIT, "value", size, (size_t)len, "at most 1048576 bytes");
     return cli_error(cli, &status);
 }
 

@@ -16,28 +16,59 @@
 
 enum { ANY = 1 << 20 };
 
+/* What help adds to a command's usage and flags. */
+#define ACQUIRE_DETAILS                                                                                                            \
+    "The token it prints is what check, write, renew and release ask for. The lease is not renewed: it ends after its TTL,\n"      \
+    "unless renew (once) or renew --loop prolongs it; run does all of it by itself.\n"
+#define RENEW_DETAILS                                                                                                              \
+    "With --loop it renews every TTL/3 until the lease is lost (exit 1; the last line on stderr tells why) or SIGTERM or\n"        \
+    "SIGINT comes (exit 0; the lease is not released). It prints nothing, or with --json a line for each renewal.\n"
+#define RELEASE_DETAILS "Exit status: 0 it was held and is free now, also if that is a repeat; 1 the token holds no live lease.\n"
+#define CHECK_DETAILS                                                                                                              \
+    "Exit status: 0 CURRENT, the token is the newest and its lease lives; 1 STALE, a newer one was granted, or NOT_HELD, the\n"    \
+    "lease has ended or never was.\n"
+#define WRITE_DETAILS                                                                                                              \
+    "VALUE is taken as it stands, - reads standard input; 1 MiB at most. Without --write-seq a write whose answer was lost is\n"   \
+    "not sent again: whether it happened is not known then (exit 4), and read tells.\n"
+#define READ_DETAILS "The value is printed as it is: no newline is put behind it.\n"
+#define BREAK_DETAILS                                                                                                              \
+    "The token, which `lease` tells, sees to it that no newer lease is ended by mistake. Who held it learns of it with the\n"      \
+    "next renewal; writes under that token are refused at once.\n"
+#define RUN_DETAILS                                                                                                                \
+    "CMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment. CMD and\n"            \
+    "all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"             \
+    "the deadline; at once if it is lost for sure. What CMD leaves running is ended in the same way before the lease\n"            \
+    "is given back. Signals are passed on to CMD. A stopped `run` (Ctrl-Z) renews nothing: its command is ended too.\n\n"          \
+    "Exit status: CMD's, or 128 + signal; 125 if the lease was not got, was lost, or Holdfast failed (the last line\n"             \
+    "on stderr tells); 126 if CMD could not be started, 127 if it was not found.\n"
+#define NAMESPACE_DETAILS                                                                                                          \
+    "A policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n"
+
 static int help(struct cli *cli);
 
 const struct cli_command cli_commands[] = {
     {"acquire", "RESOURCE… [--task T] [--holder H] [--ttl D] [--wait D] [--request-id ID]",
      "take the lease of a resource, or of up to 16, all or none", BIT(TASK) | BIT(HOLDER) | BIT(TTL) | BIT(WAIT) | BIT(REQUEST_ID),
-     1, ANY, cli_acquire},
-    {"renew", "[--loop] RESOURCE TOKEN [--ttl D]", "prolong a lease that still lives", BIT(TTL) | BIT(LOOP), 2, 2, cli_renew},
-    {"release", "RESOURCE TOKEN", "give a lease back", 0, 2, 2, cli_release},
-    {"check", "RESOURCE TOKEN", "say whether a token is current", 0, 2, 2, cli_check},
+     1, ANY, cli_acquire, .details = ACQUIRE_DETAILS},
+    {"renew", "[--loop] RESOURCE TOKEN [--ttl D]", "prolong a lease that still lives", BIT(TTL) | BIT(LOOP), 2, 2, cli_renew,
+     .details = RENEW_DETAILS},
+    {"release", "RESOURCE TOKEN", "give a lease back", 0, 2, 2, cli_release, .details = RELEASE_DETAILS},
+    {"check", "RESOURCE TOKEN", "say whether a token is current", 0, 2, 2, cli_check, .details = CHECK_DETAILS},
     {"write", "RESOURCE TOKEN VALUE|-|--file F [--expected-version N] [--write-seq N]",
-     "write the guarded value; only the newest token may", BIT(FILE) | BIT(EXPECTED_VERSION) | BIT(WRITE_SEQ), 2, 3, cli_write},
-    {"read", "RESOURCE", "print the guarded value", 0, 1, 1, cli_read},
+     "write the guarded value; only the newest token may", BIT(FILE) | BIT(EXPECTED_VERSION) | BIT(WRITE_SEQ), 2, 3, cli_write,
+     .details = WRITE_DETAILS},
+    {"read", "RESOURCE", "print the guarded value", 0, 1, 1, cli_read, .details = READ_DETAILS},
     {"delete", "RESOURCE TOKEN [--write-seq N] [--expected-version N]", "take the guarded value away",
      BIT(EXPECTED_VERSION) | BIT(WRITE_SEQ), 2, 2, cli_delete},
     {"resources", "[--prefix P]", "list resources", BIT(PREFIX), 0, 0, cli_resources},
     {"leases", "[--prefix P] [--holder H]", "list live leases", BIT(PREFIX) | BIT(HOLDER), 0, 0, cli_leases},
     {"lease", "RESOURCE", "show the lease of a resource, live or ended", 0, 1, 1, cli_lease},
-    {"break", "RESOURCE --token N --reason TEXT", "end somebody's lease", BIT(TOKEN) | BIT(REASON), 1, 1, cli_break},
+    {"break", "RESOURCE --token N --reason TEXT", "end somebody's lease", BIT(TOKEN) | BIT(REASON), 1, 1, cli_break,
+     .details = BREAK_DETAILS},
     {"run", "RESOURCE [--task T] [--ttl D] [--wait D] -- CMD…", "hold a lease while a command runs",
-     BIT(TASK) | BIT(TTL) | BIT(WAIT), 1, ANY, cli_run},
+     BIT(TASK) | BIT(TTL) | BIT(WAIT), 1, ANY, cli_run, .details = RUN_DETAILS},
     {"namespace", "create NAME [policies] | set NAME [policies] | list", "make namespaces, and set their policies", POLICY, 1, 2,
-     cli_namespace, "create set list"},
+     cli_namespace, "create set list", NAMESPACE_DETAILS},
     {"audit", "[--resource R] [--limit N]", "list what happened, newest first", BIT(RESOURCE) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
     {"bench",
@@ -87,25 +118,14 @@ static void print_all(void)
 
 static void print_one(const struct cli_command *command)
 {
-    printf("usage: holdfast %s %s\n\n%s\n", command->name, command->usage, command->summary);
+    printf("usage: holdfast %s%s%s\n\n%s\n", command->name, *command->usage ? " " : "", command->usage, command->summary);
     if (command->flags)
         printf("\nflags:\n");
     print_flags(command->flags);
-    if (command->handler == cli_renew)
-        printf("\nWith --loop it renews every TTL/3 until the lease is lost (exit 1; the last line on stderr tells why) or SIGTERM "
-               "or\n"
-               "SIGINT comes (exit 0; the lease is not released). It prints nothing, or with --json a line for each renewal.\n");
+    if (command->details)
+        printf("\n%s", command->details);
     if (command->handler == cli_bench)
         cli_bench_help();
-    if (command->handler == cli_namespace)
-        printf("\nA policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n");
-    if (command->handler == cli_run)
-        printf("\nCMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment. CMD and\n"
-               "all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"
-               "the deadline; at once if it is lost for sure. What CMD leaves running is ended in the same way before the lease\n"
-               "is given back. Signals are passed on to CMD. A stopped `run` (Ctrl-Z) renews nothing: its command is ended too.\n\n"
-               "Exit status: CMD's, or 128 + signal; 125 if the lease was not got, was lost, or Holdfast failed (the last line\n"
-               "on stderr tells); 126 if CMD could not be started, 127 if it was not found.\n");
 }
 
 static int help(struct cli *cli)
@@ -157,7 +177,7 @@ static int run_command(struct cli *cli)
         return cli_error(cli, &status);
     size_t n = cli->args.n_words - 1;
     if (n < command->min_words || n > command->max_words)
-        return cli_usage_error(cli, "usage: holdfast %s %s", command->name, command->usage);
+        return cli_usage_error(cli, "usage: holdfast %s%s%s", command->name, *command->usage ? " " : "", command->usage);
     return command->handler(cli);
 }
 
@@ -170,6 +190,7 @@ int cli_main(int argc, char **argv)
     bool parsed = cli_args_parse(&cli.args, argc, argv, &status);
     cli.json = cli_given(&cli, CLI_JSON);
     cli.servers = setting(&cli, CLI_SERVER, "HOLDFAST_SERVER", HF_DEFAULT_SERVER);
+    cli.key = setting(&cli, CLI_KEY, "HOLDFAST_KEY", NULL);
     cli.name_space = setting(&cli, CLI_NAMESPACE, "HOLDFAST_NAMESPACE", HF_DEFAULT_NAMESPACE);
     if (!parsed) {
         result = cli_error(&cli, &status);

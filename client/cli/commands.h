@@ -14,6 +14,7 @@ struct cli_command {
     size_t min_words, max_words; /* behind the command word */
     int (*handler)(struct cli *cli);
     const char *choices; /* what the first word may be, separated by spaces; NULL: anything */
+    const char *details; /* for help, behind the flags, with newlines; NULL: none */
 };
 
 /* Runs the command; returns the exit status of the program. */

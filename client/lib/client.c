@@ -70,7 +70,7 @@ static hf_result check_options(const hf_client_options *o, hf_error *error)
     struct hp_status status;
 
     if (o->key)
-        return hfi_error_set(error, HF_INVALID, "NOT_YET", "hf_client_options.key is reserved and must be NULL");
+        return hfi_error_set(error, HF_INVALID, "MALFORMED", "key: there are no API keys yet: leave it out");
     if ((o->name_space && !hp_check_name("namespace", o->name_space, &status)) ||
         (o->holder && !hp_check_name("holder", o->holder, &status)))
         return hfi_error_from_status(error, HF_INVALID, &status);

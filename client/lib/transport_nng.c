@@ -410,7 +410,7 @@ static enum hfi_open_result open_endpoint(struct endpoint *endpoint, char *why, 
     endpoint->lonely_ms = hfi_boot_ms();
     rc = dial(endpoint);
     if (rc) {
-        snprintf(why, why_size, "%s: %s", endpoint->url, nng_strerror(rc));
+        snprintf(why, why_size, "%s: %s; wanted: tcp://HOST:PORT or ipc://PATH", endpoint->url, nng_strerror(rc));
         return rc == NNG_ENOMEM ? HFI_OPEN_NO_MEMORY : HFI_OPEN_BAD_URL;
     }
     return HFI_OPEN_OK;

@@ -184,6 +184,7 @@ static void refuses_bad_input(void **state)
     says(CLI(2, "run", "a", "true"), "holdfast: MALFORMED: usage: holdfast run ");
     says(CLI(2, "run", "a", "--"), "holdfast: MALFORMED: usage: holdfast run ");
     says(CLI(2, "--timeout", "0s", "acquire", "a"), "holdfast: MALFORMED: --timeout 0s");
+    says(CLI(2, "--key", "k", "acquire", "a"), "holdfast: MALFORMED: key: there are no API keys yet");
     struct t_result result = CLI(2, "acquire", "bad", "--ttl", "1ms", "--json");
     assert_string_equal(result.out, "");
     t_contains(result.err, "{\"code\":3,");
@@ -281,6 +282,7 @@ static void checks(void **state)
     result = CLI(1, "check", "check", token);
     t_contains(result.out, "STALE");
     says(result, "holdfast: STALE_TOKEN: ");
+    t_contains(CLI(1, "check", "never", "1").err, "has no live lease; none was ever granted\n");
     t_contains(CLI(1, "--json", "check", "check", token).out, "{\"items\":[{\"stale\":{\"fence\":\"2\"}}]}");
 }
 
@@ -337,7 +339,7 @@ static void writes_binary(void **state)
     script = "head -c 1048577 /dev/zero | $H write binary $T -";
     result =
         expect_status(t_run((const char *[]){"sh", "-c", script, NULL}, &(struct t_spawn_opts){.env = env}, 30000), 2, "large");
-    says(result, "holdfast: LIMIT: ");
+    says(result, "holdfast: LIMIT: value: \"1048577 bytes or more\" is outside its limit; wanted: at most 1048576 bytes");
 }
 
 static void deletes(void **state)
@@ -549,6 +551,8 @@ static void helps(void **state)
     assert_null(strstr(result.out, "demo-worker"));
     assert_string_equal(CLI(0, "--help").out, result.out);
     assert_string_equal(CLI(0, "--version").out, "holdfast " HOLDFAST_VERSION "\n");
+    t_contains(CLI(0, "help", "stats").out, "usage: holdfast stats\n");
+    t_contains(CLI(0, "help", "check").out, "Exit status: 0 CURRENT");
     CLI(2, "help", "nonsense");
 }
 
@@ -565,7 +569,8 @@ static void out_of_reach(void **state)
     result = t_run((const char *[]){T_HOLDFAST, "--server", url, "--timeout", "800ms", "demo", NULL}, NULL, 10000);
     expect_status(result, 3, "demo without server");
     result = t_run((const char *[]){T_HOLDFAST, "--server", "nonsense", "acquire", "x", NULL}, NULL, 10000);
-    says(expect_status(result, 2, "no URL"), "holdfast: MALFORMED: ");
+    says(expect_status(result, 2, "no URL"), "holdfast: MALFORMED: nonsense: ");
+    t_contains(result.err, "wanted: tcp://HOST:PORT or ipc://PATH");
 }
 
 static void database_down(void **state)
