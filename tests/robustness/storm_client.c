@@ -68,6 +68,15 @@ static void rest(struct storm_client *c, hf_lease *lease, int ms)
 
 /* ------------------------------------------------------------------------------------------------ leases */
 
+static void judge_grant(struct history_call *call, hf_result result, const hf_error *error, const hf_lease *lease)
+{
+    judge(call, result, error);
+    if (result == HF_OK)
+        call->got_token = hf_lease_token_of(lease, call->resource);
+    else if (result == HF_LOST && !strcmp(error->reason, "DEADLINE"))
+        call->answer = HISTORY_UNKNOWN; /* granted, and too late for us */
+}
+
 static hf_lease *ask(struct storm_client *c, const hf_acquire_options *options, hf_result *result)
 {
     struct history_call call = about(c, HISTORY_ACQUIRE, options->resource);
@@ -78,11 +87,7 @@ static hf_lease *ask(struct storm_client *c, const hf_acquire_options *options, 
     call.no_renewal = options->no_renewal;
     const size_t number = history_begin(c->history, &call);
     *result = hf_acquire(c->worker.client, options, &lease, NULL, &error);
-    judge(&call, *result, &error);
-    if (*result == HF_OK)
-        call.got_token = hf_lease_token(lease);
-    else if (*result == HF_LOST && !strcmp(error.reason, "DEADLINE"))
-        call.answer = HISTORY_UNKNOWN; /* granted, and too late for us */
+    judge_grant(&call, *result, &error, lease);
     history_end(c->history, number, &call);
     return lease;
 }
@@ -112,18 +117,20 @@ static int64_t next_seq(const struct storm_client *c, hf_lease *lease)
     return seq;
 }
 
-static void write_one(struct storm_client *c, hf_lease *lease, unsigned round)
+/* To the lease's which-th resource. */
+static void write_one(struct storm_client *c, hf_lease *lease, size_t which, unsigned round)
 {
-    struct history_call call = about(c, HISTORY_WRITE, hf_lease_resource(lease, 0));
+    struct history_call call = about(c, HISTORY_WRITE, hf_lease_resource(lease, which));
+    const hf_write_options options = {.resource = call.resource};
     char value[64];
     hf_write_result written = {0};
     hf_error error;
-    call.token = hf_lease_token(lease);
+    call.token = hf_lease_token_of(lease, call.resource);
     call.write_seq = next_seq(c, lease);
     snprintf(value, sizeof(value), "%d/%u/%lld", c->number, round, (long long)call.write_seq);
     call.value = history_digest(value, strlen(value));
     const size_t number = history_begin(c->history, &call);
-    hf_result result = hf_write(lease, NULL, value, strlen(value), &written, &error);
+    hf_result result = hf_write(lease, &options, value, strlen(value), &written, &error);
     judge(&call, result, &error);
     call.got_version = written.version;
     call.got_fence = written.fence;
@@ -134,12 +141,22 @@ static void write_one(struct storm_client *c, hf_lease *lease, unsigned round)
 
 static void release(struct storm_client *c, hf_lease *lease)
 {
-    struct history_call call = about(c, HISTORY_RELEASE, hf_lease_resource(lease, 0));
+    const size_t n = hf_lease_count(lease);
+    struct history_call calls[2];
+    size_t numbers[2];
     hf_error error;
-    call.token = hf_lease_token(lease);
-    const size_t number = history_begin(c->history, &call);
-    judge(&call, hf_release(lease, &error), &error);
-    history_end(c->history, number, &call);
+    for (size_t i = 0; i < n; i++) {
+        calls[i] = about(c, HISTORY_RELEASE, hf_lease_resource(lease, i));
+        calls[i].token = hf_lease_token_of(lease, calls[i].resource);
+        numbers[i] = history_begin(c->history, &calls[i]);
+    }
+    const hf_result result = hf_release(lease, &error);
+    for (size_t i = 0; i < n; i++) {
+        judge(&calls[i], result, &error);
+        if (n > 1 && result != HF_OK)
+            calls[i].answer = HISTORY_UNKNOWN; /* which of them is not told */
+        history_end(c->history, numbers[i], &calls[i]);
+    }
 }
 
 /* How a lease ends: mostly by its release, sometimes after a delete, sometimes by itself; and then, sometimes, by a write under
@@ -159,6 +176,38 @@ static void end(struct storm_client *c, hf_lease *lease, const char *resource)
     }
 }
 
+/* Two resources under one lease, both or none: asked for once, written once each, released. A call of two is two in the history. */
+static void work_on_two(struct storm_client *c, unsigned round)
+{
+    const int first = case_below(&c->seed, STORM_RESOURCES), next = 1 + case_below(&c->seed, STORM_RESOURCES - 1);
+    const char *const names[2] = {storm_resource(first), storm_resource((first + next) % STORM_RESOURCES)};
+    struct history_call calls[2];
+    size_t numbers[2];
+    char id[HISTORY_NAME];
+    const hf_acquire_options options = {.resources = names, .n_resources = 2, .ttl_ms = STORM_TTL_MIN_MS, .request_id = id};
+    hf_lease *lease = NULL;
+    hf_error error;
+    snprintf(id, sizeof(id), "storm-%d-%u", c->number, round);
+    for (int i = 0; i < 2; i++) {
+        calls[i] = about(c, HISTORY_ACQUIRE, names[i]);
+        calls[i].ttl_ms = options.ttl_ms;
+        snprintf(calls[i].request_id, sizeof(calls[i].request_id), "%s", id);
+        numbers[i] = history_begin(c->history, &calls[i]);
+    }
+    const hf_result result = hf_acquire(c->worker.client, &options, &lease, NULL, &error);
+    for (int i = 0; i < 2; i++) {
+        judge_grant(&calls[i], result, &error, lease);
+        history_end(c->history, numbers[i], &calls[i]);
+    }
+    if (!lease)
+        return;
+    begin_claim(c, lease);
+    for (size_t i = 0; i < 2; i++)
+        write_one(c, lease, i, round);
+    release(c, lease);
+    hf_lease_free(lease);
+}
+
 /* Acquire, write some times, end; sometimes slowly, over several renewals, and sometimes without renewals and too slowly. */
 static void work(struct storm_client *c, unsigned round)
 {
@@ -169,7 +218,7 @@ static void work(struct storm_client *c, unsigned round)
         return;
     begin_claim(c, lease);
     for (int n = 1 + case_below(&c->seed, 5); n > 0 && !atomic_load(c->stop); n--) {
-        write_one(c, lease, round);
+        write_one(c, lease, 0, round);
         if (slow)
             rest(c, lease, 200 + case_below(&c->seed, 1000));
         else
@@ -177,7 +226,7 @@ static void work(struct storm_client *c, unsigned round)
     }
     if (sleeps) {
         rest(c, lease, STORM_TTL_MAX_MS + STORM_TTL_MAX_MS / 4);
-        write_one(c, lease, round);
+        write_one(c, lease, 0, round);
     }
     end(c, lease, resource);
 }
@@ -200,7 +249,10 @@ static void *client_main(void *arg)
     struct storm_client *c = arg;
     for (unsigned round = 0; !atomic_load(c->stop); round++) {
         if (!c->reads) {
-            work(c, round);
+            if (case_chance(&c->seed, 6))
+                work_on_two(c, round);
+            else
+                work(c, round);
             t_sleep_ms(case_below(&c->seed, 10));
             continue;
         }
