@@ -17,6 +17,7 @@
  * The faults that can be planted, with -D:
  *   FAULT_NO_POLL     a head that found the resource held asks again only when it is told to
  *   FAULT_TURN_STAYS  a turn that is not taken goes to nobody else
+ *   FAULT_NO_LEAVE    a server whose line has become empty doesn't tell the database
  */
 #ifndef CALLERS
 #define CALLERS 3
@@ -302,7 +303,9 @@ end:
             m = 0
         }
     :: atomic { IDLE(s) && !in_line[s] && (row[s] || due[s] || timer[s] || stuck[s] || later[s]) && !leaving[s] ->
+#ifndef FAULT_NO_LEAVE
             leaving[s] = row[s];
+#endif
             row[s] = false; due[s] = false; timer[s] = false; stuck[s] = false; later[s] = false
         }
     /* on_timer, on_turn */
@@ -368,13 +371,29 @@ proctype caller(byte c; byte s)
 #define ALL_TOLD (told[1] && told[2])
 #endif
 
+#ifndef AT_REST
 ltl served_or_told { <> ALL_TOLD }
+#else
+/* Nothing is left behind when nothing can happen any more: all were told, the resource is free, and no server that lives is on
+ * record as waiting, so that its turns would hold up others. */
+hidden byte rest_broken;
+
+proctype rest()
+{
+    timeout;
+    rest_broken = !ALL_TOLD || live || (w_row[1] && !dead[1]) || (w_row[2] && !dead[2]);
+    assert(!rest_broken)
+}
+#endif
 
 init {
     atomic {
         owner = CALLERS + 1;
         live = true;
         run server(1); run server(2); run world();
+#ifdef AT_REST
+        run rest();
+#endif
         run caller(1, 1); run caller(2, 2);
 #if CALLERS > 2
         run caller(3, 1);
