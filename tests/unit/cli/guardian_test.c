@@ -270,8 +270,8 @@ static void stopped_child_is_ended(void **state)
     struct play play;
     (void)state;
 
-    begin(&play, "kill -STOP $$; sleep 600", 1200);
-    expect_report(&play, 1200 + SLACK_MS);
+    begin(&play, "kill -STOP $$; sleep 600", 4000); /* a second to hear it, also on a busy machine */
+    expect_report(&play, 4000 + SLACK_MS);
     assert_int_equal(play.report.status, 128 + SIGTERM);
     expect_gone(&play, SLACK_MS);
 }
