@@ -6,7 +6,7 @@
 
 #include "store/model_run.h"
 
-enum { STEPS = 60000, MOST_STEPS = 200000, AT_LEAST = 100 };
+enum { STEPS = 100000, MOST_STEPS = 200000, AT_LEAST = 100 };
 
 static const struct {
     int kind;
