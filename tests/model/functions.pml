@@ -102,7 +102,16 @@ inline acquire_batch(id)
 inline renew_locked(id)
 {
     CLOCK_AT_START;
-    lock_lease(id);
+    atomic {
+        if
+#ifdef FAULT_UPSERT
+        :: true -> lock_lease(id)
+#else
+        :: l_there -> lock_lease(id)
+#endif
+        :: else -> what = BUSY /* there is nothing to lock */
+        fi
+    }
     if
     :: what != BUSY ->
         CLOCK_AFTER_LOCK;
