@@ -166,13 +166,14 @@ void storm_worker_continue(struct storm_workers *workers, int number)
     workers->stops[workers->n_stops - 1].to_ns = history_now_ns();
 }
 
-/* Where its threads are, if there is a gdb to ask. */
-static const char *stacks_of(pid_t pid)
+/* Prints where its threads are, if there is a gdb to ask. */
+static void print_stacks(pid_t pid)
 {
     const char *const argv[] = {
         "sh", "-c", t_printf("command -v gdb >/dev/null && gdb -p %d -batch -ex 'thread apply all bt 16' 2>/dev/null", (int)pid),
         NULL};
-    return t_run(argv, NULL, END_MS).out;
+    printf("%s\n", t_run(argv, NULL, END_MS).out);
+    fflush(stdout);
 }
 
 /* An errand of a worker that was killed may live until its run ends it. */
@@ -203,7 +204,7 @@ struct storm_seen storm_workers_end(struct storm_workers *workers)
             continue;
         const int status = t_proc_wait(workers->procs[i], END_MS);
         if (status < 0)
-            fail_msg("worker %d does not end: %s", i, stacks_of(workers->procs[i]->pid));
+            print_stacks(workers->procs[i]->pid);
         if (status != 0)
             fail_msg("worker %d did not end as it should (%d): %s", i, status, t_proc_err(workers->procs[i]));
         if (sscanf(t_proc_out(workers->procs[i]), "OFF %u RUNS %u DONE %u REFUSED %u", &seen.off, &seen.runs, &seen.done,
