@@ -430,7 +430,7 @@ static void test_guard_after_takeover(void **state)
     struct guarded g;
     guarded_begin(&g);
     PGconn *user = t_connect(g.dsn);
-    hf_lease *lease = take(g.first, "guarded", 300, false);
+    hf_lease *lease = take_short(g.first, "guarded", 300);
     int64_t token = hf_lease_token(lease);
     hf_lease *successor = take_over(g.second, "guarded", 10000, NULL);
     assert_string_equal(t_sqlstate(user, "SELECT holdfast.guard('default', 'guarded', %lld)", (long long)token), "HF001");

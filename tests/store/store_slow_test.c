@@ -57,7 +57,7 @@ static void a_locked_row_delays_nobody(void **state)
         acquire_neighbours(t_printf("b%d", round));
     struct st_kind_stats then = stats_of(ST_ACQUIRE);
     assert_int_equal(then.batches - then.slow, 22);
-    assert_int_equal(then.items - then.busy, 1 + 21 * NEIGHBOURS + busy.done);
+    assert_in_range(then.items - then.busy - (1 + 21 * NEIGHBOURS), 0, 1); /* one may be on its way just now */
     assert_int_equal(then.splits, 0);
     assert_int_equal(busy.done, 0);
     run_until(polled_often, LONG_MS);
