@@ -107,12 +107,34 @@ static bool was_lost(const struct history_call *call, const char *reason)
     return call->answer == HISTORY_REFUSED && !strcmp(call->reason, reason);
 }
 
+/* Free at once, but a renewal that is only being committed, on a busy machine, still has the row ("guarded"): then again. */
+static struct history_call acquire_bare(struct pair *p)
+{
+    struct history_call call;
+    char id[HISTORY_NAME];
+    int64_t end = t_now_ms() + T_PATIENCE_MS;
+    snprintf(id, sizeof(id), "round %ld of %d", p->rounds, p->number);
+    do
+        call = worker_acquire(&p->holds, p->resource, TTL_MS, id);
+    while (was_lost(&call, "GUARDED") && t_now_ms() < end);
+    return call;
+}
+
+static hf_result acquire_of_library(struct pair *p, const hf_acquire_options *options, hf_lease **lease, hf_error *error)
+{
+    hf_held held = {.guarded = false};
+    hf_result result;
+    int64_t end = t_now_ms() + T_PATIENCE_MS;
+    do
+        result = hf_acquire(p->holds.client, options, lease, &held, error);
+    while (result == HF_HELD && held.guarded && t_now_ms() < end);
+    return result;
+}
+
 static void play_bare(struct pair *p)
 {
     hf_error error = no_error;
-    char id[HISTORY_NAME];
-    snprintf(id, sizeof(id), "round %ld of %d", p->rounds, p->number);
-    struct history_call call = worker_acquire(&p->holds, p->resource, TTL_MS, id);
+    struct history_call call = acquire_bare(p);
     snprintf(error.message, sizeof(error.message), "%s", call.reason);
     NEED(p->trouble, error, call.answer == HISTORY_OK); /* free at once */
     NEED(p->trouble, error, p->before == 0 || call.got_token == p->before + 1);
@@ -142,7 +164,7 @@ static void play_library(struct pair *p)
     const hf_acquire_options options = {.resource = p->resource, .ttl_ms = case_chance(&p->seed, 80) ? TTL_MS : SHORT_TTL_MS};
     hf_error error = no_error;
     hf_lease *lease = NULL;
-    const hf_result granted = hf_acquire(p->holds.client, &options, &lease, NULL, &error);
+    const hf_result granted = acquire_of_library(p, &options, &lease, &error);
     if (granted == HF_LOST && options.ttl_ms == SHORT_TTL_MS &&
         !strcmp(error.reason, "DEADLINE")) { /* too late on a busy machine */
         usleep(2 * SHORT_TTL_MS * 1000);
