@@ -9,7 +9,8 @@
  * still hold the request. Order matters in that: when an aio times out, nng's thread for timeouts calls into the context, and goes
  * on using it and its socket after our callback was called by that, so that closing either then and there ends in a panic (nng 1.5:
  * src/core/aio.c, nni_aio_expire_loop). Only nng_aio_free waits for that thread. So a lane is first retired by its callback, and
- * freed later from elsewhere, the aio before the context; and stopping frees all lanes before it closes the sockets.
+ * freed later from elsewhere, in no callback, the aio before the context; and stopping frees all lanes before it closes the
+ * sockets.
  *
  * nng's timers go by the wall clock (Debian's 1.5.2 is built without pthread_condattr_setclock). Exchanges don't rely on them
  * (mux.h); but a pause between two tries to connect that is under way when the clock is set back by an hour takes an hour longer.
@@ -112,9 +113,8 @@ static void end_exchange(struct lane *lane, enum hfi_fate fate, nng_msg *msg, bo
     count_down(t, &t->exchanges); /* the last thing: stopping may free it all */
 }
 
-static void lane_event(void *arg)
+static void handle(struct lane *lane)
 {
-    struct lane *lane = arg;
     const int rc = nng_aio_result(lane->aio);
 
     if (lane->state == LANE_SENDING) {
@@ -136,6 +136,16 @@ static void lane_event(void *arg)
         nng_aio_set_msg(lane->aio, NULL);
         end_exchange(lane, HFI_ANSWERED, msg, false);
     }
+}
+
+/* How many callbacks of lanes this thread is in. */
+static _Thread_local int within;
+
+static void lane_event(void *arg)
+{
+    within++;
+    handle(arg);
+    within--;
 }
 
 /* In the list of all. Lock held. */
@@ -290,7 +300,10 @@ static void port_send(struct hfi_transport *transport, unsigned endpoint, const 
     } else {
         exchange->done(exchange, HFI_NOT_SENT, NULL, 0);
     }
-    free_retired(t);
+    /* Not in a callback: it may be that of the very lane, used again by what it called and retired meanwhile, and would wait for
+     * its own end. */
+    if (!within)
+        free_retired(t);
     count_down(t, &t->sending);
 }
 
