@@ -183,6 +183,7 @@ struct storm_counts storm_count(PGconn *conn, const char *name_space, struct his
         counts.calls += call->op != HISTORY_UPSET;
         counts.acquired += ok && call->op == HISTORY_ACQUIRE;
         counts.written += ok && call->op == HISTORY_WRITE;
+        counts.errands += ok && call->op == HISTORY_WRITE && call->worker / STORM_WORKER_THREADS >= STORM_WORKERS;
         counts.deleted += ok && call->op == HISTORY_DELETE;
         counts.replayed += ok && is_change(call) && call->replayed;
         counts.read += ok && call->op == HISTORY_READ;

@@ -24,8 +24,8 @@ size_t storm_prove_claims(struct history *history, const struct storm_workers *w
 struct storm_counts {
     unsigned calls, acquired, taken_over,
         hand_overs; /* taken_over: of the granted, after an expiry; hand_overs: to another thread */
-    unsigned written, deleted, replayed, read, released, broken;
-    unsigned refused, unknown, repeats_sent; /* of all kinds; tries beyond the first */
+    unsigned written, deleted, replayed, read, released, broken, errands; /* errands: of the written, those under holdfast run */
+    unsigned refused, unknown, repeats_sent;                              /* of all kinds; tries beyond the first */
     unsigned silent; /* the longest time, in ms, in which nobody was granted anything and nothing was written */
 };
 struct storm_counts storm_count(PGconn *conn, const char *name_space, struct history *history);

@@ -43,6 +43,7 @@ static void tell(const struct storm_counts *counts, size_t claims)
     say("leases judged for P7", (unsigned)claims);
     say("writes accepted", counts->written);
     say("  by a repeat", counts->replayed);
+    say("  by an errand of holdfast run", counts->errands);
     say("deletes", counts->deleted);
     say("releases", counts->released);
     say("breaks", counts->broken);
@@ -56,7 +57,8 @@ static void tell(const struct storm_counts *counts, size_t claims)
 static void must_have_worked(const struct storm_counts *counts, enum storm_act act)
 {
     const unsigned floor = act == STORM_ELSEWHERE ? 40 : 15;
-    if (counts->acquired < floor || counts->written < 2 * floor || counts->hand_overs < floor / 2 || counts->read < floor)
+    if (counts->acquired < floor || counts->written < 2 * floor || counts->hand_overs < floor / 2 || counts->read < floor ||
+        (act == STORM_ELSEWHERE && counts->errands == 0))
         fail_msg("too little work was done");
 }
 
@@ -147,7 +149,7 @@ static void play_act(uint64_t seed, enum storm_act act)
     if (act == STORM_ELSEWHERE) {
         say("times a worker saw its wall clock off", seen.off);
         say("lines of servers' logs with a time off", world.servers[0].off + world.servers[1].off);
-        assert_true(seen.off > 0 && seen.done > 0 && world.servers[0].off + world.servers[1].off > 0);
+        assert_true(seen.off > 0 && world.servers[0].off + world.servers[1].off > 0);
     }
 }
 
