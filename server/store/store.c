@@ -40,15 +40,16 @@ bool st_any_serves(const struct st_store *store)
 
 /* ------------------------------------------------------------------------------------------------ items */
 
-static bool says_nothing_was_done(enum st_outcome outcome)
+/* A lease that isn't there to be released may have been released by the sending that was not answered, and be another's by now. */
+static bool says_nothing_was_done(const struct st_item *item, enum st_outcome outcome)
 {
-    return outcome == ST_BUSY || outcome > ST_OUTCOME_LOST;
+    return outcome == ST_BUSY || outcome > ST_OUTCOME_LOST || (item->kind == ST_RELEASE && outcome == ST_NOT_FREED);
 }
 
 void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome outcome)
 {
     /* This time nothing was done; nobody knows about the last. */
-    if ((item->flags & ST_MAYBE_DONE) && says_nothing_was_done(outcome))
+    if ((item->flags & ST_MAYBE_DONE) && says_nothing_was_done(item, outcome))
         outcome = ST_OUTCOME_LOST;
     item->outcome = outcome;
     store->outstanding--;
