@@ -45,7 +45,8 @@ static void claim(struct storm_client *c, hf_lease *lease)
     if (!c->claims || !hf_lease_valid(lease))
         return;
     c->claim.valid_ns = before;
-    if (pwrite(c->claims->fd, &c->claim, sizeof(c->claim), (off_t)(c->claim_at * sizeof(c->claim))) != sizeof(c->claim))
+    const struct storm_claim all = c->claim; /* gcc 12 takes the address of the member for that of its first array */
+    if (pwrite(c->claims->fd, &all, sizeof(all), (off_t)(c->claim_at * sizeof(all))) != sizeof(all))
         abort();
 }
 

@@ -5,6 +5,8 @@
 
 #include "harness/harness.h"
 
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
@@ -176,17 +178,33 @@ static void print_stacks(pid_t pid)
     fflush(stdout);
 }
 
-/* An errand of a worker that was killed may live until its run ends it. */
-static bool errands_ended(void *arg)
+/* Whether the process has this argument. */
+static bool has_argument(const char *pid, const char *argument)
+{
+    char path[64], line[4096];
+    snprintf(path, sizeof(path), "/proc/%.16s/cmdline", pid);
+    FILE *file = fopen(path, "re");
+    const size_t n = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+    if (file)
+        fclose(file);
+    line[n] = '\0';
+    for (const char *at = line; at < line + n; at += strlen(at) + 1)
+        if (!strcmp(at, argument))
+            return true;
+    return false;
+}
+
+/* The `holdfast run` of a worker that was killed lives on: it may still be waiting for its lease, and begin its errand only when it
+ * has got it. */
+static bool runs_ended(void *arg)
 {
     const struct storm_workers *workers = arg;
+    DIR *proc = opendir("/proc");
     bool ended = true;
-    glob_t found;
-    if (glob(t_printf("%s/history.*.*", workers->dir), 0, NULL, &found) != 0)
-        return true;
-    for (size_t i = 0; i < found.gl_pathc; i++)
-        ended = ended && !t_alive(atoi(strrchr(found.gl_pathv[i], '.') + 1));
-    globfree(&found);
+    for (struct dirent *entry; proc && ended && (entry = readdir(proc));)
+        ended = !isdigit((unsigned char)entry->d_name[0]) || !has_argument(entry->d_name, workers->dir);
+    if (proc)
+        closedir(proc);
     return ended;
 }
 
@@ -215,8 +233,8 @@ struct storm_seen storm_workers_end(struct storm_workers *workers)
         all.done += seen.done;
         all.refused += seen.refused;
     }
-    if (!t_wait_for(errands_ended, workers, END_MS))
-        fail_msg("an errand doesn't end");
+    if (!t_wait_for(runs_ended, workers, END_MS))
+        fail_msg("a `holdfast run` of a worker that was killed doesn't end");
     return all;
 }
 
