@@ -33,7 +33,7 @@ static struct {
     int times;
 } places[PLACES];
 
-static char where[TEXT] = "no point";
+static char where[2 * TEXT] = "no point";
 
 static struct slot {
     const void *what; /* NULL: free; GONE: was in use */
