@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "net/sp_conn.h"
-#include "proto/c/envelope.h"
 #include "proto/c/sp.h"
 #include "proto/c/wire.h"
 

@@ -45,7 +45,6 @@ bool sp_has_room(const struct net_sp *sp, size_t bytes)
     return sp->envelopes.in_flight + sp->sending < sp->cfg.max_envelopes && (!used || used + bytes <= sp->cfg.max_bytes);
 }
 
-/* There may be room for a paused connection. */
 void sp_made_room(struct net_sp *sp)
 {
     if (!list_empty(&sp->paused))
@@ -71,7 +70,6 @@ static void count_sent(struct net_sp *sp, long messages, size_t bytes)
     sp->sending_bytes -= bytes;
 }
 
-/* It is closed, and its calls have been told. */
 void sp_close(struct sp_conn *conn)
 {
     struct net_sp *sp = conn->sp;
@@ -94,7 +92,6 @@ void sp_close(struct sp_conn *conn)
     unref(conn);
 }
 
-/* What is waited for, as it is now; a connection that can't be waited for is closed. */
 void sp_set_want(struct sp_conn *conn)
 {
     struct net_sp *sp = conn->sp;

@@ -199,7 +199,6 @@ void sp_on_ready(struct io_watch *watch, unsigned events)
         read_conn(conn);
 }
 
-/* Paused connections go on, each once. */
 void sp_on_resume(struct io_task *task)
 {
     struct net_sp *sp = list_entry(task, struct net_sp, resume);

@@ -246,3 +246,8 @@ int64_t drive_lease(const char *resource, const char *holder)
                      "ARRAY[60000::bigint], ARRAY['first'], ARRAY[NULL::text], 'another', NULL, NULL, NULL, NULL, NULL)",
                      resource, holder);
 }
+
+void drive_prepare_mine(const char *resource)
+{
+    assert_int_equal(drive_lease(resource, "me"), 1);
+}

@@ -51,6 +51,8 @@ int drive_tell(void **state);
 
 /* By SQL, as another server would: the resource is leased; its token. */
 int64_t drive_lease(const char *resource, const char *holder);
+/* `me` has the lease that drive_lease makes, under token 1: a struct drive's `prepare`. */
+void drive_prepare_mine(const char *resource);
 
 /* The three as cmocka's tests of one program. */
 #define DRIVE_MAIN(it)                                                                                                             \

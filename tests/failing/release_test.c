@@ -3,11 +3,6 @@
  */
 #include "failing/drive.h"
 
-static void prepare(const char *resource)
-{
-    assert_int_equal(drive_lease(resource, "me"), 1);
-}
-
 static void send(struct rooms_call *call, const char *resource)
 {
     Holdfast__V1__ReleaseRequest request = HOLDFAST__V1__RELEASE_REQUEST__INIT;
@@ -47,7 +42,7 @@ static void check(const char *resource, const void *response)
 
 static const struct drive release = {.name = "release",
                                      .response = &holdfast__v1__release_response__descriptor,
-                                     .prepare = prepare,
+                                     .prepare = drive_prepare_mine,
                                      .send = send,
                                      .error = error,
                                      .check = check,

@@ -5,11 +5,6 @@
 
 enum { TTL_MS = 120000 }; /* drive_lease gives half of it */
 
-static void prepare(const char *resource)
-{
-    assert_int_equal(drive_lease(resource, "me"), 1);
-}
-
 static void send(struct rooms_call *call, const char *resource)
 {
     Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
@@ -48,7 +43,7 @@ static void check(const char *resource, const void *response)
 
 static const struct drive renew = {.name = "renew",
                                    .response = &holdfast__v1__renew_response__descriptor,
-                                   .prepare = prepare,
+                                   .prepare = drive_prepare_mine,
                                    .send = send,
                                    .error = error,
                                    .check = check,

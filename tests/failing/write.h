@@ -6,11 +6,6 @@
 
 #include "failing/drive.h"
 
-static inline void prepare_write(const char *resource)
-{
-    assert_int_equal(drive_lease(resource, "me"), 1);
-}
-
 /* write_seq 0: none, and no version is expected either. */
 static inline void send_write(struct rooms_call *call, const char *resource, int64_t write_seq)
 {

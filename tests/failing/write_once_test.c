@@ -11,7 +11,7 @@ static void send(struct rooms_call *call, const char *resource)
 
 static const struct drive write_once = {.name = "write once",
                                         .response = &holdfast__v1__write_response__descriptor,
-                                        .prepare = prepare_write,
+                                        .prepare = drive_prepare_mine,
                                         .send = send,
                                         .check = check_write,
                                         .is_done = is_written,

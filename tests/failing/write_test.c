@@ -10,7 +10,7 @@ static void send(struct rooms_call *call, const char *resource)
 
 static const struct drive write_with_seq = {.name = "write",
                                             .response = &holdfast__v1__write_response__descriptor,
-                                            .prepare = prepare_write,
+                                            .prepare = drive_prepare_mine,
                                             .send = send,
                                             .check = check_write,
                                             .is_done = is_written};
