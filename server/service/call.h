@@ -13,7 +13,7 @@
 #include "core/waitq.h"
 #include "service/service.h"
 
-enum { SVC_ERRORS = 100, SVC_OUTCOMES = 105, SVC_ROWS_MAX = 32 };
+enum { SVC_ERRORS = 100, SVC_OUTCOMES = 105, SVC_ROWS_MAX = 64 };
 
 struct svc_counts {
     int64_t calls, ok;

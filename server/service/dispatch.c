@@ -7,6 +7,7 @@
 
 #include "holdfast/v1/admin.pb-c.h"
 #include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/operation.pb-c.h"
 #include "holdfast/v1/resource.pb-c.h"
 #include "proto/c/wire.h"
 #include "service/call.h"
@@ -15,6 +16,7 @@
 /* A test compares this with the service descriptors. */
 #define LEASE             "/holdfast.v1.LeaseService/"
 #define RESOURCE          "/holdfast.v1.ResourceService/"
+#define OPERATION         "/holdfast.v1.OperationService/"
 #define ADMIN             "/holdfast.v1.AdminService/"
 #define MESSAGES(in, out) &holdfast__v1__##in##__descriptor, &holdfast__v1__##out##__descriptor
 
@@ -32,6 +34,24 @@ static const struct svc_method methods[] = {
     {RESOURCE "Read", SVC_READER, false, MESSAGES(read_request, read_response), svc_read},
     {RESOURCE "List", SVC_READER, false, MESSAGES(list_resources_request, list_resources_response), svc_list_resources},
     {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
+    {OPERATION "Begin", SVC_WORKER, false, MESSAGES(begin_request, begin_response), NULL},
+    {OPERATION "Renew", SVC_WORKER, false, MESSAGES(renew_operations_request, renew_operations_response), NULL},
+    {OPERATION "Record", SVC_WORKER, false, MESSAGES(record_request, record_response), NULL},
+    {OPERATION "MarkSending", SVC_WORKER, false, MESSAGES(mark_sending_request, mark_sending_response), NULL},
+    {OPERATION "Complete", SVC_WORKER, false, MESSAGES(complete_request, finish_response), NULL},
+    {OPERATION "Fail", SVC_WORKER, false, MESSAGES(fail_request, finish_response), NULL},
+    {OPERATION "MarkUnknown", SVC_WORKER, false, MESSAGES(mark_unknown_request, finish_response), NULL},
+    {OPERATION "Execute", SVC_WORKER, false, MESSAGES(execute_request, execute_response), NULL},
+    {OPERATION "Submit", SVC_WORKER, false, MESSAGES(submit_request, submit_response), NULL},
+    {OPERATION "Claim", SVC_WORKER, false, MESSAGES(claim_request, claim_response), NULL},
+    {OPERATION "Retry", SVC_OPERATOR, false, MESSAGES(retry_request, decide_response), NULL},
+    {OPERATION "Cancel", SVC_OPERATOR, false, MESSAGES(cancel_request, decide_response), NULL},
+    {OPERATION "Reconcile", SVC_OPERATOR, false, MESSAGES(reconcile_request, decide_response), NULL},
+    {OPERATION "Compensate", SVC_OPERATOR, false, MESSAGES(compensate_request, compensate_response), NULL},
+    {OPERATION "Get", SVC_READER, false, MESSAGES(get_operation_request, get_operation_response), NULL},
+    {OPERATION "Wait", SVC_READER, false, MESSAGES(wait_operation_request, wait_operation_response), NULL},
+    {OPERATION "List", SVC_READER, false, MESSAGES(list_operations_request, list_operations_response), NULL},
+    {OPERATION "ListAttempts", SVC_READER, false, MESSAGES(list_attempts_request, list_attempts_response), NULL},
     {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
     {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
     {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response),
@@ -39,6 +59,12 @@ static const struct svc_method methods[] = {
     {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), svc_set_namespace},
     {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), svc_list_namespaces},
     {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), svc_audit},
+    {ADMIN "SetOperationPolicy", SVC_OPERATOR, false, MESSAGES(set_operation_policy_request, set_operation_policy_response), NULL},
+    {ADMIN "ListOperationPolicies", SVC_OPERATOR, false,
+     MESSAGES(list_operation_policies_request, list_operation_policies_response), NULL},
+    {ADMIN "RegisterAction", SVC_ADMIN, false, MESSAGES(register_action_request, register_action_response), NULL},
+    {ADMIN "RemoveAction", SVC_ADMIN, false, MESSAGES(remove_action_request, remove_action_response), NULL},
+    {ADMIN "ListActions", SVC_OPERATOR, false, MESSAGES(list_actions_request, list_actions_response), NULL},
 };
 
 enum { MAX_WAITING = 20000 };
