@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -118,25 +119,25 @@ bool svc_check_resources(char *const *names, size_t n, struct hp_status *status)
     return true;
 }
 
-bool svc_check_items(struct hp_arena *arena, Holdfast__V1__LeaseItem *const *items, size_t n, struct hp_status *status)
+bool svc_check_items(struct hp_arena *arena, const char *what, const struct svc_token *items, size_t n, struct hp_status *status)
 {
-    char field[48];
+    char field[48], once[32];
     struct set seen;
     if (!check_count("items", n, SVC_ITEMS_MAX, status))
         return false;
     if (!set_init(&seen, arena, n))
         return no_memory(status);
     for (size_t i = 0; i < n; i++) {
-        const char *name = items[i]->resource;
-        snprintf(field, sizeof(field), "items[%zu].resource", i);
-        if (!hp_check_name(field, name, status))
+        snprintf(field, sizeof(field), "items[%zu].%s", i, what);
+        if (!hp_check_name(field, items[i].name, status))
             return false;
-        if (!set_add(&seen, name)) {
-            hp_status_bad_field(status, HP_R_MALFORMED, field, name, strlen(name), "each resource once");
+        if (!set_add(&seen, items[i].name)) {
+            snprintf(once, sizeof(once), "each %s once", what);
+            hp_status_bad_field(status, HP_R_MALFORMED, field, items[i].name, strlen(items[i].name), once);
             return false;
         }
         snprintf(field, sizeof(field), "items[%zu].token", i);
-        if (!svc_check_token(field, items[i]->token, status))
+        if (!svc_check_token(field, items[i].token, status))
             return false;
     }
     return true;
@@ -227,6 +228,12 @@ static size_t decode(const char *text, size_t len, unsigned char *bytes)
     return encode(bytes, n, again) == len && !memcmp(again, text, len) ? n : 0;
 }
 
+static bool not_ours(const char *page_token, struct hp_status *status)
+{
+    hp_status_bad_field(status, HP_R_MALFORMED, "page_token", page_token, strlen(page_token), "a next_page_token of this list");
+    return false;
+}
+
 bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, const char **after,
                     struct hp_status *status)
 {
@@ -238,17 +245,17 @@ bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char 
         return true;
     if (len <= PAGE_TEXT_MAX)
         n = decode(page_token, len, bytes);
-    if (n <= PAGE_HEAD || bytes[0] != PAGE_VERSION || bytes[1] != (unsigned char)kind ||
+    bool empty = n == PAGE_HEAD && kind == SVC_PAGE_POLICIES;
+    if ((n <= PAGE_HEAD && !empty) || bytes[0] != PAGE_VERSION || bytes[1] != (unsigned char)kind ||
         !hp_utf8_valid(bytes + PAGE_HEAD, n - PAGE_HEAD))
         goto malformed;
     *after = hp_strndup(arena, (const char *)bytes + PAGE_HEAD, n - PAGE_HEAD);
     if (!*after)
         return no_memory(status);
-    if (strlen(*after) == n - PAGE_HEAD && hp_check_name("page_token", *after, &ignored))
+    if (strlen(*after) == n - PAGE_HEAD && (empty || hp_check_name("page_token", *after, &ignored)))
         return true;
 malformed:
-    hp_status_bad_field(status, HP_R_MALFORMED, "page_token", page_token, len, "a next_page_token of this list");
-    return false;
+    return not_ours(page_token, status);
 }
 
 char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char *name)
@@ -262,4 +269,24 @@ char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char
     bytes[1] = (unsigned char)kind;
     memcpy(bytes + PAGE_HEAD, name, len); /* NOLINT(bugprone-not-null-terminated-result): bytes, not text */
     return hp_strndup(arena, text, encode(bytes, PAGE_HEAD + len, text));
+}
+
+bool svc_page_after_number(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, int64_t *after,
+                           struct hp_status *status)
+{
+    const char *text;
+    char *end = NULL;
+    *after = 0;
+    if (!svc_page_after(arena, kind, page_token, &text, status))
+        return false;
+    if (text[0])
+        *after = strtoll(text, &end, 10);
+    return !text[0] || (*after > 0 && *after < INT64_MAX && !*end) || not_ours(page_token, status);
+}
+
+char *svc_page_token_number(struct hp_arena *arena, enum svc_page_kind kind, int64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRId64, number);
+    return svc_page_token(arena, kind, text);
 }

@@ -35,8 +35,14 @@ bool svc_check_ttl(int64_t ttl_ms, struct hp_status *status);
 bool svc_check_token(const char *field, int64_t token, struct hp_status *status);
 /* 1 to 16 names, each once. */
 bool svc_check_resources(char *const *names, size_t n, struct hp_status *status);
-/* 1 to 1000 items, each resource once, each token at least 1. The arena is for scratch. */
-bool svc_check_items(struct hp_arena *arena, Holdfast__V1__LeaseItem *const *items, size_t n, struct hp_status *status);
+/* One of many items of a call. */
+struct svc_token {
+    const char *name; /* of a resource, or an operation's key */
+    int64_t token;
+};
+/* 1 to 1000 items, each name once, each token at least 1. `what` is the field that holds the name: "resource". The arena is for
+ * scratch. */
+bool svc_check_items(struct hp_arena *arena, const char *what, const struct svc_token *items, size_t n, struct hp_status *status);
 /* The labels as a JSON object in the arena (of labels that come twice, the last one: protobuf's rule for maps); NULL in
  * `json` if there are none. */
 bool svc_check_labels(struct hp_arena *arena, Holdfast__V1__AcquireRequest__LabelsEntry *const *labels, size_t n, const char **json,
@@ -50,11 +56,24 @@ bool svc_check_page_size(int64_t page_size, int64_t *max, struct hp_status *stat
  * Page tokens: base64url of a version, the kind of list and the last name of the page before. Opaque to callers; one that
  * this server didn't make is refused.
  */
-enum svc_page_kind { SVC_PAGE_LEASES = 'L', SVC_PAGE_RESOURCES = 'R', SVC_PAGE_NAMESPACES = 'N', SVC_PAGE_AUDIT = 'A' };
+enum svc_page_kind {
+    SVC_PAGE_LEASES = 'L',
+    SVC_PAGE_RESOURCES = 'R',
+    SVC_PAGE_NAMESPACES = 'N',
+    SVC_PAGE_AUDIT = 'A',
+    SVC_PAGE_OPERATIONS = 'O',
+    SVC_PAGE_ATTEMPTS = 'T',
+    SVC_PAGE_POLICIES = 'P', /* a token of these may stand for the empty name */
+    SVC_PAGE_ACTIONS = 'C'
+};
 /* The name that `page_token` stands for ("" for an empty one), in the arena. */
 bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, const char **after,
                     struct hp_status *status);
 /* The token for the page after `name`, in the arena; NULL: no memory. */
 char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char *name);
+/* The same for lists in the order of a positive number; 0 for an empty token. */
+bool svc_page_after_number(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, int64_t *after,
+                           struct hp_status *status);
+char *svc_page_token_number(struct hp_arena *arena, enum svc_page_kind kind, int64_t number);
 
 #endif

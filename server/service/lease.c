@@ -17,68 +17,13 @@ static char *unconst(const char *text)
 
 /* ---- Renew ---- */
 
-static Holdfast__V1__Lost__Reason lost_reason(enum st_outcome outcome)
-{
-    switch (outcome) {
-    case ST_EXPIRED:
-        return HOLDFAST__V1__LOST__REASON__EXPIRED;
-    case ST_TAKEN_OVER:
-        return HOLDFAST__V1__LOST__REASON__TAKEN_OVER;
-    case ST_RELEASED:
-        return HOLDFAST__V1__LOST__REASON__RELEASED;
-    case ST_BROKEN:
-        return HOLDFAST__V1__LOST__REASON__BROKEN;
-    case ST_UNKNOWN_TOKEN:
-        return HOLDFAST__V1__LOST__REASON__UNKNOWN_TOKEN;
-    default:
-        return HOLDFAST__V1__LOST__REASON__UNSPECIFIED;
-    }
-}
-
-struct renew_result {
-    Holdfast__V1__RenewResult result; /* first: svc_results gives pointers to it */
-    Holdfast__V1__Renewed renewed;
-    Holdfast__V1__Lost lost;
-};
-
-/* False: the store told what it cannot. */
-static bool fill_renewed(struct svc_call *sc, size_t i, struct renew_result *out)
-{
-    const struct st_item *item = &sc->items[i];
-    holdfast__v1__renew_result__init(&out->result);
-    if (svc_item_error(sc, i, &out->result.error)) {
-        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_ERROR;
-    } else if (item->outcome == ST_RENEWED) {
-        /* When the statement ran isn't told; it was after the call came in, so this much has passed at most. */
-        int64_t ttl = item->out.renew.ttl_ms - svc_elapsed_ms(sc);
-        holdfast__v1__renewed__init(&out->renewed);
-        out->renewed.ttl_ms = ttl > 0 ? ttl : 0;
-        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_RENEWED;
-        out->result.renewed = &out->renewed;
-    } else {
-        holdfast__v1__lost__init(&out->lost);
-        out->lost.reason = lost_reason(item->outcome);
-        out->result.outcome_case = HOLDFAST__V1__RENEW_RESULT__OUTCOME_LOST;
-        out->result.lost = &out->lost;
-        return out->lost.reason != HOLDFAST__V1__LOST__REASON__UNSPECIFIED;
-    }
-    return true;
-}
-
 static void finish_renew(struct svc_call *sc)
 {
     Holdfast__V1__RenewResponse response = HOLDFAST__V1__RENEW_RESPONSE__INIT;
-    void **results = svc_results(sc, sizeof(struct renew_result));
-    if (!results)
+    response.items = svc_renew_results(sc);
+    if (!response.items)
         return;
-    for (size_t i = 0; i < sc->n_items; i++) {
-        if (!fill_renewed(sc, i, results[i])) {
-            svc_fail_outcome(sc, &sc->items[i]);
-            return;
-        }
-    }
     response.n_items = sc->n_items;
-    response.items = (Holdfast__V1__RenewResult **)results;
     svc_reply(sc, &response.base);
 }
 

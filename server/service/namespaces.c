@@ -3,7 +3,6 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "holdfast/v1/admin.pb-c.h"
@@ -271,11 +270,9 @@ static void finish_audit(struct svc_call *sc)
     size_t n = item->out.audit.n;
     Holdfast__V1__AuditEntry *entries = hp_alloc_array(sc->arena, n, sizeof(*entries));
     response.entries = hp_alloc_array(sc->arena, n, sizeof(*response.entries));
-    char number[24], *token = NULL;
-    if (item->out.audit.more && n) {
-        snprintf(number, sizeof(number), "%" PRId64, item->out.audit.rows[n - 1].id);
-        token = svc_page_token(sc->arena, SVC_PAGE_AUDIT, number);
-    }
+    char *token = NULL;
+    if (item->out.audit.more && n)
+        token = svc_page_token_number(sc->arena, SVC_PAGE_AUDIT, item->out.audit.rows[n - 1].id);
     if (!entries || !response.entries || (item->out.audit.more && !token)) {
         svc_no_memory(sc);
         return;
@@ -290,29 +287,14 @@ static void finish_audit(struct svc_call *sc)
     svc_reply(sc, &response.base);
 }
 
-/* The entry that a page token stands for; 0 = from the newest. */
-static bool page_id(struct svc_call *sc, const char *page_token, int64_t *id, struct hp_status *status)
-{
-    const char *text;
-    char *end = NULL;
-    *id = 0;
-    if (!svc_page_after(sc->arena, SVC_PAGE_AUDIT, page_token, &text, status))
-        return false;
-    if (text[0])
-        *id = strtoll(text, &end, 10);
-    if (!text[0] || (*id > 0 && *id < INT64_MAX && !*end))
-        return true;
-    hp_status_bad_field(status, HP_R_MALFORMED, "page_token", page_token, strlen(page_token), "a next_page_token of this list");
-    return false;
-}
-
 void svc_audit(struct svc_call *sc)
 {
     const Holdfast__V1__AuditRequest *req = sc->request;
     struct hp_status status;
     int64_t max, after_id;
     if (!hp_check_name("namespace", req->namespace_, &status) || !svc_check_optional("resource", req->resource, &status) ||
-        !svc_check_page_size(req->page_size, &max, &status) || !page_id(sc, req->page_token, &after_id, &status)) {
+        !svc_check_page_size(req->page_size, &max, &status) ||
+        !svc_page_after_number(sc->arena, SVC_PAGE_AUDIT, req->page_token, &after_id, &status)) {
         svc_fail(sc, &status);
         return;
     }

@@ -107,24 +107,22 @@ static void resources(void **state)
 static void items(void **state)
 {
     enum { N = 1001 };
-    static Holdfast__V1__LeaseItem items_[N], *pointers[N];
+    static struct svc_token items_[N];
     struct hp_status s;
     (void)state;
     for (size_t i = 0; i < N; i++) {
-        holdfast__v1__lease_item__init(&items_[i]);
-        items_[i].resource = t_printf("r%zu", i);
+        items_[i].name = t_printf("r%zu", i);
         items_[i].token = 1;
-        pointers[i] = &items_[i];
     }
-    assert_true(svc_check_items(arena, pointers, 1, &s) && svc_check_items(arena, pointers, 1000, &s));
-    assert_bad(svc_check_items(arena, pointers, 0, &s), &s, HP_R_LIMIT, "items");
-    assert_bad(svc_check_items(arena, pointers, 1001, &s), &s, HP_R_LIMIT, "items");
-    items_[999].resource = str("r0");
-    assert_bad(svc_check_items(arena, pointers, 1000, &s), &s, HP_R_MALFORMED, "items[999].resource");
+    assert_true(svc_check_items(arena, "resource", items_, 1, &s) && svc_check_items(arena, "resource", items_, 1000, &s));
+    assert_bad(svc_check_items(arena, "resource", items_, 0, &s), &s, HP_R_LIMIT, "items");
+    assert_bad(svc_check_items(arena, "resource", items_, 1001, &s), &s, HP_R_LIMIT, "items");
+    items_[999].name = "r0";
+    assert_bad(svc_check_items(arena, "resource", items_, 1000, &s), &s, HP_R_MALFORMED, "items[999].resource");
     items_[57].token = -3;
-    assert_bad(svc_check_items(arena, pointers, 1000, &s), &s, HP_R_LIMIT, "items[57].token");
-    items_[56].resource = str("\x01");
-    assert_bad(svc_check_items(arena, pointers, 1000, &s), &s, HP_R_MALFORMED, "items[56].resource");
+    assert_bad(svc_check_items(arena, "resource", items_, 1000, &s), &s, HP_R_LIMIT, "items[57].token");
+    items_[56].name = "\x01";
+    assert_bad(svc_check_items(arena, "key", items_, 1000, &s), &s, HP_R_MALFORMED, "items[56].key");
 }
 
 static const char *labels_of(const char *const *pairs, size_t n, struct hp_status *s)
