@@ -51,7 +51,30 @@
     X(KEYS, "keys", NUMBER, "N", "how many resources")                                                                             \
     X(VALUE_SIZE, "value-size", NUMBER, "N", "bytes of a value that is written (64)")                                              \
     X(PROCESSES, "processes", NUMBER, "N", "client processes, which share the rest (1)")                                           \
-    X(ITEMS, "items", NUMBER, "N", "leases a call of renew-many (500)")
+    X(ITEMS, "items", NUMBER, "N", "leases a call of renew-many (500)")                                                            \
+    X(TYPE, "type", TEXT, "T", "the type of the operation, by which policies go")                                                  \
+    X(FINGERPRINT, "fingerprint", TEXT, "HEX64", "SHA-256 of the operation's parameters, in 64 hexadecimal digits")                \
+    X(CANONICAL, "canonical", TEXT, "JSON", "the operation's parameters: the fingerprint is made of them (RFC 8785)")              \
+    X(TRIGGER, "trigger", TEXT, "T", "why it runs: scheduled, retry, manual (manual)")                                             \
+    X(RESULT_REF, "result-ref", TEXT, "REF", "where the result stands, instead of the result")                                     \
+    X(CLASS, "class", TEXT, "C", "transient, conflict, business, unknown, config, fenced")                                         \
+    X(MESSAGE, "message", TEXT, "TEXT", "what went wrong, for people")                                                             \
+    X(SQLSTATE, "sqlstate", TEXT, "S", "PostgreSQL's code of the error")                                                           \
+    X(RETRY_AFTER, "retry-after", DURATION, "D", "not again before that (as the policy says)")                                     \
+    X(ACTION, "action", TEXT, "A", "the registered action to execute")                                                             \
+    X(ARGS, "args", TEXT, "JSON", "its arguments ({})")                                                                            \
+    X(STATE, "state", TEXT, "S", "pending, running, succeeded, failed, unknown, review, cancelled")                                \
+    X(OLDER_THAN, "older-than", DURATION, "D", "in that state for at least so long")                                               \
+    X(REVISION, "revision", NUMBER, "N", "the revision that was seen: nothing is changed if it is another one by now")             \
+    X(OUTCOME, "outcome", TEXT, "O", "what happened: succeeded, failed, not-done (it may run again), cancelled")                   \
+    X(MAX_ATTEMPTS, "max-attempts", NUMBER, "N", "attempts before it goes to review (10)")                                         \
+    X(MAX_ELAPSED, "max-elapsed", DURATION, "D", "from the first attempt to the last one's start (24h)")                           \
+    X(BASE_DELAY, "base-delay", DURATION, "D", "a retry waits a random time up to this, doubled with each attempt (1s)")           \
+    X(MAX_DELAY, "max-delay", DURATION, "D", "but never up to more than this (5m)")                                                \
+    X(ON_LOST, "on-lost", TEXT, "W", "what becomes of an operation whose attempt was lost: unknown, retry (unknown)")              \
+    X(RETENTION, "retention", DURATION, "D", "how long ended operations are kept at least (720h)")                                 \
+    X(OPERATION, "operation", TEXT, "KEY", "only what concerns this operation")                                                    \
+    X(MAX_TIME, "max-time", DURATION, "D", "an action is ended after that (5s)")
 
 enum cli_flag {
 #define X(id, name, kind, value, help) CLI_##id,

@@ -20,7 +20,8 @@ enum cli_exit {
     CLI_REFUSED = 1,     /* refused, held, lost, stale, conflict, not found */
     CLI_USAGE = 2,       /* wrong usage, or INVALID_ARGUMENT */
     CLI_UNREACHABLE = 3, /* no server within reach */
-    CLI_FAILED = 4       /* the server failed, or the outcome is not known */
+    CLI_FAILED = 4,      /* the server failed, or the outcome is not known */
+    CLI_REPLAYED = 5     /* op begin: it was done before */
 };
 
 struct cli {
@@ -104,6 +105,10 @@ int cli_resources(struct cli *cli);
 int cli_namespace(struct cli *cli);
 int cli_audit(struct cli *cli);
 int cli_stats(struct cli *cli);
+int cli_op(struct cli *cli);
+void cli_op_help(void); /* the words of op, for help */
+int cli_policy(struct cli *cli);
+int cli_action(struct cli *cli);
 int cli_run(struct cli *cli);
 int cli_bench(struct cli *cli);
 void cli_bench_help(void); /* the kinds, for help */

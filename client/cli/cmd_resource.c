@@ -78,50 +78,6 @@ int cli_check(struct cli *cli)
 
 /* ---- write, delete ---- */
 
-/* Reads all of it, up to one byte more than a value may have. False: errno tells why. */
-static bool read_all(FILE *file, ProtobufCBinaryData *value)
-{
-    value->data = malloc(HF_VALUE_MAX + 1);
-    if (!value->data)
-        return false;
-    errno = 0;
-    value->len = fread(value->data, 1, HF_VALUE_MAX + 1, file);
-    return !ferror(file);
-}
-
-/* Takes the value from the third word, standard input or a file, into memory of its own. */
-static int take_value(struct cli *cli, ProtobufCBinaryData *value)
-{
-    const char *word = cli_word(cli, 2), *path = cli_text(cli, CLI_FILE);
-    struct hp_status status;
-    char size[48];
-    bool taken;
-
-    if (!word == !path)
-        return cli_usage_error(cli, "write needs one of VALUE, - (standard input) and --file F");
-    if (path) {
-        FILE *file = fopen(path, "rbe");
-        taken = file && read_all(file, value);
-        int error = errno;
-        if (file)
-            fclose(file);
-        errno = error;
-    } else if (!strcmp(word, "-")) {
-        taken = read_all(stdin, value);
-    } else {
-        value->len = strlen(word);
-        value->data = (uint8_t *)strdup(word);
-        taken = value->data;
-    }
-    if (!taken)
-        return cli_usage_error(cli, "cannot read %s: %s", path ? path : "standard input", strerror(errno));
-    if (value->len <= HF_VALUE_MAX)
-        return CLI_OK;
-    int len = snprintf(size, sizeof(size), "%zu bytes%s", value->len, word && strcmp(word, "-") != 0 ? "" : " or more");
-    hp_status_bad_field(&status, HP_R_LIMIT, "value", size, (size_t)len, "at most 1048576 bytes");
-    return cli_error(cli, &status);
-}
-
 static void show_version(const struct cli *cli, int64_t version, int64_t fence, bool replayed)
 {
     struct cli_table table = {.columns = 4};
@@ -155,7 +111,7 @@ int cli_write(struct cli *cli)
     }
     if (!cli_token(cli, 1, &request.token))
         goto out;
-    result = take_value(cli, &request.value);
+    result = cli_value(cli, 2, "write", &request.value);
     if (!result)
         result = cli_call(cli, &call);
     if (!result) {

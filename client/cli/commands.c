@@ -41,8 +41,24 @@ enum { ANY = 1 << 20 };
     "is given back. Signals are passed on to CMD. A stopped `run` (Ctrl-Z) renews nothing: its command is ended too.\n\n"          \
     "Exit status: CMD's, or 128 + signal; 125 if the lease was not got, was lost, or Holdfast failed (the last line\n"             \
     "on stderr tells); 126 if CMD could not be started, 127 if it was not found.\n"
+#define OP_DETAILS                                                                                                                 \
+    "Exit status: 0 done (begin: started); 1 refused, in progress, unknown, in review, stale, conflict; 5 begin: it was done\n"    \
+    "before and its result is printed, so that `holdfast op begin K … && work` never works twice.\n"
+#define POLICY_DETAILS                                                                                                             \
+    "Without TYPE it holds for the types that have no policy of their own. What is not given is left as it is, or has its\n"       \
+    "default (in brackets).\n"
+#define ACTION_DETAILS                                                                                                             \
+    "FUNCTION is f(key text, args jsonb) returns jsonb in SQL: SECURITY DEFINER, with a search_path of its own, owned by a role\n" \
+    "that cannot log in. It runs with that role's rights, in the transaction that keeps the record.\n"
 #define NAMESPACE_DETAILS                                                                                                          \
     "A policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n"
+
+#define OP_FLAGS                                                                                                                   \
+    (BIT(TYPE) | BIT(FINGERPRINT) | BIT(CANONICAL) | BIT(TRIGGER) | BIT(RESULT_REF) | BIT(CLASS) | BIT(MESSAGE) | BIT(SQLSTATE) |  \
+     BIT(RETRY_AFTER) | BIT(ACTION) | BIT(ARGS) | BIT(STATE) | BIT(OLDER_THAN) | BIT(REVISION) | BIT(OUTCOME) | BIT(REASON) |      \
+     BIT(HOLDER) | BIT(TTL) | BIT(WAIT) | BIT(REQUEST_ID) | BIT(FILE) | BIT(RESOURCE) | BIT(TOKEN) | BIT(EXPECTED_VERSION) |       \
+     BIT(PREFIX) | BIT(LIMIT))
+#define OP_POLICY (BIT(MAX_ATTEMPTS) | BIT(MAX_ELAPSED) | BIT(BASE_DELAY) | BIT(MAX_DELAY) | BIT(ON_LOST) | BIT(RETENTION))
 
 static int help(struct cli *cli);
 
@@ -69,7 +85,15 @@ const struct cli_command cli_commands[] = {
      BIT(TASK) | BIT(TTL) | BIT(WAIT), 1, ANY, cli_run, .details = RUN_DETAILS},
     {"namespace", "create NAME [policies] | set NAME [policies] | list", "make namespaces, and set their policies", POLICY, 1, 2,
      cli_namespace, "create set list", NAMESPACE_DETAILS},
-    {"audit", "[--resource R] [--limit N]", "list what happened, newest first", BIT(RESOURCE) | BIT(LIMIT), 0, 0, cli_audit},
+    {"op", "WORD [KEY …]", "operations: one effect for each business key", OP_FLAGS, 1, 4, cli_op,
+     "begin renew sending complete fail unknown record execute get wait list attempts retry cancel reconcile compensate",
+     OP_DETAILS},
+    {"policy", "set [TYPE] [policies] | list", "set how operations are retried and kept", OP_POLICY, 1, 2, cli_policy, "set list",
+     POLICY_DETAILS},
+    {"action", "register NAME SCHEMA.FUNCTION [--max-time D] | remove NAME | list", "say which SQL functions may be executed",
+     BIT(MAX_TIME), 1, 3, cli_action, "register remove list", ACTION_DETAILS},
+    {"audit", "[--resource R|--operation KEY] [--limit N]", "list what happened, newest first",
+     BIT(RESOURCE) | BIT(OPERATION) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
     {"bench",
      "KIND [--concurrency N] [--duration D|--operations N] [--keys N] [--value-size N] [--items N] [--processes N] [--ttl D]",
@@ -119,6 +143,8 @@ static void print_all(void)
 static void print_one(const struct cli_command *command)
 {
     printf("usage: holdfast %s%s%s\n\n%s\n", command->name, *command->usage ? " " : "", command->usage, command->summary);
+    if (command->handler == cli_op)
+        cli_op_help();
     if (command->flags)
         printf("\nflags:\n");
     print_flags(command->flags);

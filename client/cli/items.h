@@ -15,6 +15,10 @@ struct item_call {
 /* True if the words are RESOURCE TOKEN; `it` must not be moved then. Otherwise the error was printed: CLI_USAGE. */
 bool item_of_words(struct cli *cli, struct item_call *it) __attribute__((warn_unused_result));
 
+/* Takes the value from the word at `index`, from standard input (-) or from --file into memory of its own: free value->data.
+ * Without `needed_by`, a command's name, it may be absent: then it is empty. CLI_OK, or the exit status: the error was printed. */
+int cli_value(struct cli *cli, size_t index, const char *needed_by, ProtobufCBinaryData *value) __attribute__((warn_unused_result));
+
 /* Prints the error of an item; returns the exit status. */
 int cli_item_error(const struct cli *cli, const Holdfast__V1__ItemError *error);
 /* Says that the server answered what this program doesn't know; returns the exit status. */

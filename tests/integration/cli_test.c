@@ -179,7 +179,22 @@ static void refuses_bad_input(void **state)
     says(CLI(2, "renew", "a"), "holdfast: MALFORMED: usage: ");
     says(CLI(2, "renew", "a", "1", "2"), "holdfast: MALFORMED: usage: ");
     says(CLI(2, "nonsense"), "holdfast: MALFORMED: unknown command nonsense");
-    says(CLI(2, "op", "begin", "k"), "holdfast: MALFORMED: unknown command op");
+    says(CLI(2, "oops", "k"), "holdfast: MALFORMED: unknown command oops");
+    says(CLI(2, "op", "start", "k"), "holdfast: MALFORMED: unknown word start behind op");
+    says(CLI(2, "op", "begin", "k"), "holdfast: MALFORMED: op begin needs --type T");
+    says(CLI(2, "op", "begin", "k", "--type", "t"),
+         "holdfast: MALFORMED: op begin needs one of --fingerprint HEX64 and --canonical JSON");
+    says(CLI(2, "op", "begin", "k", "--type", "t", "--fingerprint", "ab"),
+         "holdfast: MALFORMED: --fingerprint ab: 64 hexadecimal digits");
+    says(CLI(2, "op", "begin", "k", "--state", "done"), "holdfast: MALFORMED: ");
+    says(CLI(2, "op", "list", "--state", "done"),
+         "holdfast: MALFORMED: --state done: one of pending, running, succeeded, failed, unknown, review, cancelled");
+    says(CLI(2, "op", "fail", "k", "1"), "holdfast: MALFORMED: op fail needs --class");
+    says(CLI(2, "op", "retry", "k", "--reason", "why"), "holdfast: MALFORMED: op retry needs --revision N");
+    says(CLI(2, "op", "reconcile", "k", "--revision", "1", "--reason", "why", "--outcome", "maybe"),
+         "holdfast: MALFORMED: --outcome maybe: one of succeeded, failed, not-done, cancelled");
+    says(CLI(2, "policy", "set"), "holdfast: MALFORMED: policy set needs a policy to set");
+    says(CLI(2, "action", "register", "a"), "holdfast: MALFORMED: usage: holdfast action register NAME SCHEMA.FUNCTION");
     says(CLI(2, "demo", "nothing"), "holdfast: MALFORMED: unknown demo nothing");
     says(CLI(2, "run", "a", "true"), "holdfast: MALFORMED: usage: holdfast run ");
     says(CLI(2, "run", "a", "--"), "holdfast: MALFORMED: usage: holdfast run ");
@@ -502,10 +517,9 @@ static void tells_what_happened(void **state)
     CLI(0, "--namespace", "told", "release", "a", "1");
     CLI(0, "--namespace", "told", "acquire", "b", "--holder", "you");
     struct t_result result = CLI(0, "--namespace", "told", "audit");
-    t_contains(result.out, "TIME                      KIND     RESOURCE  TOKEN  PRIOR  ACTOR");
-    const char *grant = strstr(result.out, "Z  grant    a         1      -      me"), *write = strstr(result.out, "Z  write    a "),
-               *release = strstr(result.out, "Z  release  a "),
-               *other = strstr(result.out, "Z  grant    b         1      -      you");
+    t_contains(result.out, "TIME                      KIND     ABOUT  TOKEN  PRIOR  ACTOR");
+    const char *grant = strstr(result.out, "Z  grant    a      1      -      me"), *write = strstr(result.out, "Z  write    a "),
+               *release = strstr(result.out, "Z  release  a "), *other = strstr(result.out, "Z  grant    b      1      -      you");
     assert_true(grant && write && release && other);
     assert_true(other < release && release < write && write < grant); /* newest first */
     result = CLI(0, "--namespace", "told", "audit", "--resource", "b");
