@@ -18,13 +18,13 @@ struct header {
     uint64_t version;
     uint64_t name_len;
     char name[HF_NAME_MAX];
-    uint8_t sum[HFI_SHA256_SIZE]; /* of all before */
+    uint8_t sum[HP_SHA256_SIZE]; /* of all before */
 };
 
 struct slot {
     uint64_t seq;
     uint64_t token;
-    uint8_t sum[HFI_SHA256_SIZE]; /* of the file's id, seq and token: a slot of another file is no good here */
+    uint8_t sum[HP_SHA256_SIZE]; /* of the file's id, seq and token: a slot of another file is no good here */
 };
 
 static int system_rename(int dir, const char *from, const char *to)
@@ -55,16 +55,16 @@ static void fill_header(const struct hfi_gate_file *file, struct header *h)
     h->version = htole64(HFI_GATE_VERSION);
     h->name_len = htole64(len);
     memcpy(h->name, file->resource, len);
-    hfi_sha256(h, offsetof(struct header, sum), h->sum);
+    hp_sha256(h, offsetof(struct header, sum), h->sum);
 }
 
-static void sum_slot(const struct hfi_gate_file *file, const struct slot *slot, uint8_t sum[HFI_SHA256_SIZE])
+static void sum_slot(const struct hfi_gate_file *file, const struct slot *slot, uint8_t sum[HP_SHA256_SIZE])
 {
-    uint8_t bytes[HFI_SHA256_SIZE + offsetof(struct slot, sum)];
+    uint8_t bytes[HP_SHA256_SIZE + offsetof(struct slot, sum)];
 
-    memcpy(bytes, file->id, HFI_SHA256_SIZE);
-    memcpy(bytes + HFI_SHA256_SIZE, slot, offsetof(struct slot, sum));
-    hfi_sha256(bytes, sizeof(bytes), sum);
+    memcpy(bytes, file->id, HP_SHA256_SIZE);
+    memcpy(bytes + HP_SHA256_SIZE, slot, offsetof(struct slot, sum));
+    hp_sha256(bytes, sizeof(bytes), sum);
 }
 
 static void fill_slot(const struct hfi_gate_file *file, uint64_t seq, int64_t token, struct slot *slot)
@@ -76,7 +76,7 @@ static void fill_slot(const struct hfi_gate_file *file, uint64_t seq, int64_t to
 
 static bool good_slot(const struct hfi_gate_file *file, const struct slot *slot)
 {
-    uint8_t sum[HFI_SHA256_SIZE];
+    uint8_t sum[HP_SHA256_SIZE];
 
     sum_slot(file, slot, sum);
     return memcmp(sum, slot->sum, sizeof(sum)) == 0 && le64toh(slot->token) <= INT64_MAX;
@@ -87,10 +87,10 @@ void hfi_gate_file_init(struct hfi_gate_file *file, const struct hf_gate *gate, 
     file->gate = gate;
     file->resource = resource;
     file->fd = -1;
-    hfi_sha256(resource, strlen(resource), file->id);
+    hp_sha256(resource, strlen(resource), file->id);
     if (!resource[0])
         snprintf(file->name, sizeof(file->name), "gate");
-    for (size_t i = 0; resource[0] && i < HFI_SHA256_SIZE; i++)
+    for (size_t i = 0; resource[0] && i < HP_SHA256_SIZE; i++)
         snprintf(file->name + 2 * i, 3, "%02x", file->id[i]);
 }
 
@@ -111,7 +111,7 @@ static hf_result check_header(struct hfi_gate_file *file, hf_error *error)
         return bad_file(file, "VERSION", "a file of another version of Holdfast", error);
     if (n != (ssize_t)sizeof(have) || st.st_size != HFI_GATE_FILE_SIZE)
         return bad_file(file, "CORRUPT", "truncated, or not a file of a gate", error);
-    hfi_sha256(&have, offsetof(struct header, sum), want.sum);
+    hp_sha256(&have, offsetof(struct header, sum), want.sum);
     if (memcmp(have.sum, want.sum, sizeof(have.sum)) != 0)
         return bad_file(file, "CORRUPT", "its header is damaged", error);
     return bad_file(file, "CORRUPT", "it holds the mark of another resource", error);

@@ -23,7 +23,7 @@
 
 #include <holdfast/gate.h>
 
-#include "client/lib/gate_sha256.h"
+#include "proto/c/sha256.h"
 
 /* What changes the disk: a port, so that tests fail each of them in turn and cut the power in between. As the system calls. */
 struct hfi_gate_io {
@@ -47,8 +47,8 @@ struct hf_gate {
 struct hfi_gate_file {
     const struct hf_gate *gate;
     const char *resource; /* borrowed; "" = the gate's own file, which only says that the folder is a gate */
-    uint8_t id[HFI_SHA256_SIZE];
-    char name[2 * HFI_SHA256_SIZE + 1];
+    uint8_t id[HP_SHA256_SIZE];
+    char name[2 * HP_SHA256_SIZE + 1];
     int fd; /* -1 = closed */
 };
 

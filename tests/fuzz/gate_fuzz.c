@@ -23,7 +23,7 @@ enum {
     RAISED_BY = 4 /* the bits above: by how much the mark is raised */
 };
 
-enum { RECORD = 16, SLOT = RECORD + HFI_SHA256_SIZE, MADE = 1 + 2 * RECORD + 2, CHANGE = 3 };
+enum { RECORD = 16, SLOT = RECORD + HP_SHA256_SIZE, MADE = 1 + 2 * RECORD + 2, CHANGE = 3 };
 
 static const char resource[] = "reports/daily";
 static char folder[64];
@@ -67,12 +67,12 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static void sum_of(const uint8_t record[RECORD], uint8_t sum[HFI_SHA256_SIZE])
+static void sum_of(const uint8_t record[RECORD], uint8_t sum[HP_SHA256_SIZE])
 {
-    uint8_t bytes[HFI_SHA256_SIZE + RECORD];
-    memcpy(bytes, file.id, HFI_SHA256_SIZE);
-    memcpy(bytes + HFI_SHA256_SIZE, record, RECORD);
-    hfi_sha256(bytes, sizeof(bytes), sum);
+    uint8_t bytes[HP_SHA256_SIZE + RECORD];
+    memcpy(bytes, file.id, HP_SHA256_SIZE);
+    memcpy(bytes + HP_SHA256_SIZE, record, RECORD);
+    hp_sha256(bytes, sizeof(bytes), sum);
 }
 
 static uint64_t read_u64(const uint8_t *bytes)
@@ -110,7 +110,7 @@ static void write_image(const uint8_t *image, size_t len)
 
 static bool is_good(const uint8_t *slot)
 {
-    uint8_t sum[HFI_SHA256_SIZE];
+    uint8_t sum[HP_SHA256_SIZE];
     sum_of(slot, sum);
     return memcmp(sum, slot + RECORD, sizeof(sum)) == 0 && read_u64(slot + 8) <= INT64_MAX;
 }

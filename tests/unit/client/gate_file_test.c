@@ -48,34 +48,6 @@ static hf_result enter_and_leave(hf_gate *gate, const char *resource, int64_t to
     return result;
 }
 
-/* ---- SHA-256 ---- */
-
-static void sha256_is_that_of_fips_180_4(void **state)
-{
-    static const struct {
-        size_t len; /* of "abc..." or of a's */
-        const char *text, *hex;
-    } known[] = {
-        {0, "", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"},
-        {3, "abc", "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"},
-        {56, "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq",
-         "248d6a61d20638b8e5c026930c3e6039a33ce45964ff2167f6ecedd419db06c1"},
-        {1000000, NULL, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0"},
-    };
-    static char as[1000000];
-
-    (void)state;
-    memset(as, 'a', sizeof(as));
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        uint8_t digest[HFI_SHA256_SIZE];
-        char hex[2 * HFI_SHA256_SIZE + 1];
-        hfi_sha256(known[i].text ? known[i].text : as, known[i].len, digest);
-        for (size_t n = 0; n < sizeof(digest); n++)
-            snprintf(hex + 2 * n, 3, "%02x", digest[n]);
-        assert_string_equal(hex, known[i].hex);
-    }
-}
-
 /* ---- a disk that fails, and whose power is cut ---- */
 
 /*
@@ -568,7 +540,6 @@ int main(void)
 {
 #define FILE_TEST(name) cmocka_unit_test_teardown(name, t_teardown)
     const struct CMUnitTest tests[] = {
-        FILE_TEST(sha256_is_that_of_fips_180_4),
         FILE_TEST(each_write_fails_once_in_turn),
         FILE_TEST(no_cut_of_the_power_loses_a_mark),
         FILE_TEST(damaged_files_are_refused),

@@ -1,5 +1,5 @@
-/* gate_sha256.c - see gate_sha256.h. Written out here because the library depends on no cryptography otherwise. */
-#include "client/lib/gate_sha256.h"
+/* sha256.c - see sha256.h. Written out here because neither side depends on a library of cryptography for it. */
+#include "proto/c/sha256.h"
 
 #include <string.h>
 
@@ -41,7 +41,7 @@ static void compress(uint32_t h[8], const uint8_t *block)
         h[i] += s[i];
 }
 
-void hfi_sha256(const void *data, size_t len, uint8_t digest[HFI_SHA256_SIZE])
+void hp_sha256(const void *data, size_t len, uint8_t digest[HP_SHA256_SIZE])
 {
     uint32_t h[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     const uint8_t *bytes = data;
@@ -57,6 +57,6 @@ void hfi_sha256(const void *data, size_t len, uint8_t digest[HFI_SHA256_SIZE])
         tail[tail_len - 1 - (size_t)i] = (uint8_t)((uint64_t)len * 8 >> 8 * i);
     for (size_t i = 0; i < tail_len; i += BLOCK)
         compress(h, tail + i);
-    for (int i = 0; i < HFI_SHA256_SIZE; i++)
+    for (int i = 0; i < HP_SHA256_SIZE; i++)
         digest[i] = (uint8_t)(h[i / 4] >> (24 - 8 * (i % 4)));
 }
