@@ -84,6 +84,9 @@ static bool take_options(struct cli *cli, struct bench_options *o)
     if (!take(cli, CLI_TTL, o->duration_ms + TTL_SPARE_MS < TTL_MAX_MS ? o->duration_ms + TTL_SPARE_MS : TTL_MAX_MS, 100,
               TTL_MAX_MS, &o->ttl_ms))
         return false;
+    if (o->kind->action != cli_given(cli, CLI_ACTION))
+        return cli_usage_error(cli, o->kind->action ? "bench %s needs --action A" : "bench %s takes no --action", o->kind->name),
+               false;
     if (cli_given(cli, CLI_TIMEOUT) && cli_number(cli, CLI_TIMEOUT, 0) == 0)
         return cli_usage_error(cli, "--timeout %s: a call needs some time", cli_text(cli, CLI_TIMEOUT)), false;
     if (getrandom(&id, sizeof(id), 0) != sizeof(id))

@@ -4,7 +4,7 @@
  *
  * bench.c is the command: it forks the processes and puts their results together. bench_run.c is one process: its resources, its
  * calls in flight, the measured window. bench_kinds.c is the table of kinds; bench_calls.c makes single calls and judges their
- * answers. One thread each; what the processes share is `struct bench_shared`.
+ * answers; bench_operations.c has the kinds about operations. One thread each; what the processes share is `struct bench_shared`.
  */
 #ifndef HOLDFAST_CLI_BENCH_H
 #define HOLDFAST_CLI_BENCH_H
@@ -103,6 +103,9 @@ struct bench_kind {
     unsigned concurrency, keys_each; /* by default */
     bool held;                       /* its resources are leased all the time */
     bool shared;                     /* several calls may be about one resource */
+    bool operations;                 /* its keys are of operations: nothing is leased */
+    bool keeps_value;                /* and each keeps a value as its result */
+    bool action;                     /* needs --action */
     /* Between two operations of a slot its step is 0: only then may it end. Starts the operation's next call. False: the run has
      * failed. */
     bool (*send)(struct bench_slot *slot);
@@ -111,6 +114,16 @@ struct bench_kind {
 
 /* bench_kinds.c: ended by a NULL name */
 extern const struct bench_kind bench_kinds[];
+
+/* bench_operations.c */
+bool bench_record_send(struct bench_slot *slot);
+enum bench_next bench_record_answered(struct bench_slot *slot);
+bool bench_begin_complete_send(struct bench_slot *slot);
+enum bench_next bench_begin_complete_answered(struct bench_slot *slot);
+bool bench_execute_send(struct bench_slot *slot);
+enum bench_next bench_execute_answered(struct bench_slot *slot);
+/* The last operation of each lane was kept: its repeat is told so, and other parameters are a conflict. */
+bool bench_verify_operations(struct bench_run *run);
 
 /* bench_run.c: the whole life of one process's share; its part tells how it ended */
 void bench_process(struct bench_run *run);
@@ -123,6 +136,7 @@ struct bench_stage {
     bool (*send)(struct bench_slot *slot, struct bench_key *key);
     bool (*took)(struct bench_slot *slot, struct bench_key *key);
     bool only_held; /* resources that are leased now */
+    bool only_used; /* lanes of keys that were used */
 };
 bool bench_each(struct bench_run *run, const struct bench_stage *stage) __attribute__((warn_unused_result));
 

@@ -79,7 +79,7 @@ static struct bench_key *next_of(struct bench_run *run, const struct bench_stage
 {
     while (*at < run->n_keys) {
         struct bench_key *key = &run->keys[(*at)++];
-        if (!stage->only_held || key->held)
+        if ((!stage->only_held || key->held) && (!stage->only_used || key->writes))
             return key;
     }
     return NULL;
@@ -123,8 +123,8 @@ static bool took_key(struct bench_slot *slot, struct bench_key *key)
     return bench_took_grant(slot, key, NULL);
 }
 
-static const struct bench_stage lease_all = {acquire_key, took_key, false};
-static const struct bench_stage read_all = {bench_send_read, bench_took_read, false};
+static const struct bench_stage lease_all = {acquire_key, took_key};
+static const struct bench_stage read_all = {bench_send_read, bench_took_read};
 static const struct bench_stage check_held = {bench_send_check, bench_took_check, true};
 static const struct bench_stage release_held = {bench_send_release, bench_took_release, true};
 
@@ -278,6 +278,15 @@ static bool make_room(struct bench_run *run)
     return true;
 }
 
+/* Nothing is leased, and nothing has to be given back. */
+static void do_operations(struct bench_run *run)
+{
+    if (wait_for_start(run))
+        work(run);
+    if (!run->failed)
+        run->failed = !bench_verify_operations(run);
+}
+
 static void do_all(struct bench_run *run)
 {
     const bool held = run->options->kind->held;
@@ -293,8 +302,12 @@ static void do_all(struct bench_run *run)
 
 void bench_process(struct bench_run *run)
 {
-    if (make_client(run) && make_room(run))
-        do_all(run);
+    if (make_client(run) && make_room(run)) {
+        if (run->options->kind->operations)
+            do_operations(run);
+        else
+            do_all(run);
+    }
     hfi_async_free(run->async);
     hf_client_free(run->cli->client);
     run->cli->client = NULL;

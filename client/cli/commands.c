@@ -96,10 +96,12 @@ const struct cli_command cli_commands[] = {
      BIT(RESOURCE) | BIT(OPERATION) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
     {"bench",
-     "KIND [--concurrency N] [--duration D|--operations N] [--keys N] [--value-size N] [--items N] [--processes N] [--ttl D]",
+     "KIND [--concurrency N] [--duration D|--operations N] [--keys N] [--value-size N] [--items N] [--processes N] [--ttl D] "
+     "[--action A]",
      "measure the server, and verify that what was measured has happened",
-     BIT(CONCURRENCY) | BIT(DURATION) | BIT(OPERATIONS) | BIT(KEYS) | BIT(VALUE_SIZE) | BIT(ITEMS) | BIT(PROCESSES) | BIT(TTL), 1,
-     1, cli_bench, "acquire-release renew renew-many write check hand-over mix"},
+     BIT(CONCURRENCY) | BIT(DURATION) | BIT(OPERATIONS) | BIT(KEYS) | BIT(VALUE_SIZE) | BIT(ITEMS) | BIT(PROCESSES) | BIT(TTL) |
+         BIT(ACTION),
+     1, 1, cli_bench, "acquire-release renew renew-many write check hand-over mix record begin-complete execute"},
     {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo, "takeover"},
     {"demo-worker", "", NULL, BIT(TTL) | BIT(TASK), 1, 1, cli_demo_worker},
     {"help", "[CMD]", "print help", 0, 0, 1, help},
