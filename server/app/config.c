@@ -303,7 +303,7 @@ static bool complete(struct app_reading *reading)
 static void set_defaults(struct app_config *cfg)
 {
     memset(cfg, 0, sizeof(*cfg));
-    cfg->connections = 4;
+    cfg->connections = 2;
     cfg->max_queue = 100000;
     cfg->max_batch = 512;
     cfg->max_clients = 4096;

@@ -28,7 +28,7 @@ struct app_config {
     const char *dsn;     /* NULL: a private PostgreSQL in data_dir */
     char *listen[APP_LISTEN_MAX];
     size_t n_listen;
-    int connections;      /* to PostgreSQL */
+    int connections;      /* to PostgreSQL, that carry the work */
     int max_queue;        /* items that wait for PostgreSQL or are under way */
     int max_batch;        /* items in one of its transactions */
     int max_clients;      /* connections on one of `listen` */

@@ -12,8 +12,9 @@
 #include "base/log.h"
 
 enum {
-    KEPT_MORE = 12,    /* besides the working connections: the listening one, an errand, certificates, name look-ups, … */
-    LOOP_FILES = 8,    /* the loop's, and what is opened for a moment */
+    KEPT_MORE =
+        14, /* besides the working connections: those for reads, lists, listening, errands; certificates, name look-ups, … */
+    LOOP_FILES = 10,   /* the loop's, the other connections', and what is opened for a moment */
     ADDRESS_FILES = 4, /* a listening socket, and connections that are about to be closed */
     LEAST_PER_ADDRESS = 1
 };

@@ -9,9 +9,10 @@
 #include <string.h>
 
 #include "store/check_hosts.h"
+#include "store/store.h"
 #include "store/sync.h"
 
-enum { CHECK_MS = 10000, POOL_ROUNDS = 4, SPARE_CONNECTIONS = 2 };
+enum { CHECK_MS = 10000, POOL_ROUNDS = 4 };
 
 struct check {
     PGconn *conn;
@@ -175,12 +176,12 @@ static bool check_room(struct check *check)
     if (!r)
         return false;
     int limit = atoi(PQgetvalue(r, 0, 0)), left = atoi(PQgetvalue(r, 0, 2));
-    if (limit < check->connections + SPARE_CONNECTIONS)
+    if (limit < check->connections + ST_MORE_CONNECTIONS)
         found(check, true, "%s leaves room for %d connections, and --connections %d needs %d: raise it, or lower --connections",
-              PQgetvalue(r, 0, 1), limit, check->connections, check->connections + SPARE_CONNECTIONS);
-    else if (left < check->connections + SPARE_CONNECTIONS)
+              PQgetvalue(r, 0, 1), limit, check->connections, check->connections + ST_MORE_CONNECTIONS);
+    else if (left < check->connections + ST_MORE_CONNECTIONS)
         found(check, false, "only %d connections are free at this moment, and --connections %d needs %d: calls will wait for one",
-              left < 0 ? 0 : left, check->connections, check->connections + SPARE_CONNECTIONS);
+              left < 0 ? 0 : left, check->connections, check->connections + ST_MORE_CONNECTIONS);
     PQclear(r);
     return true;
 }
@@ -240,8 +241,8 @@ static bool check_pooling(struct check *check, const char *dsn)
     else if (announced != real)
         found(check, false,
               "a pooler stands before the database (the backend's pid is %d, announced was %d): it keeps sessions whole, "
-              "so it works, but its pool must have room for --connections %d",
-              real, announced, check->connections);
+              "so it works, but its pool must have room for %d connections",
+              real, announced, check->connections + ST_MORE_CONNECTIONS);
     return true;
 }
 

@@ -42,6 +42,12 @@ enum {
     ST_MAYBE_DONE = 2     /* it was sent on a connection that broke: no other end than lost until it is answered */
 };
 
+/*
+ * Reads go ways of their own, so that none stands behind a commit: one that waits for a standby takes as long as the standby is
+ * away, and then all connections that write may be waiting. What looks at many rows has a way apart from what looks at a few.
+ */
+enum st_way { ST_WAY_WORK, ST_WAY_READS, ST_WAY_LISTS, ST_WAYS };
+
 /* What isn't an item's batch but the store's own work on a connection. */
 enum { ST_PARTITIONS_NOW = ST_KINDS };
 
@@ -95,7 +101,7 @@ struct st_role {
 struct st_conn {
     struct st_store *store;
     const struct st_role *role;
-    unsigned char index;
+    unsigned char index; /* among its store's `conns` */
     enum st_conn_state state;
     PGconn *pg;
     struct io_watch watch;
@@ -168,7 +174,8 @@ struct st_store {
     int64_t memory_ms;     /* there was no memory for a batch: taking what waits is tried again then; INT64_MAX = there was */
     bool closing;
     struct st_kind_stats stats[ST_KINDS];
-    int n_conns;
+    /* First those that carry the work, n_work of them, then one of each other way. */
+    int n_work, n_conns;
     struct st_conn *conns;
     struct st_listener listener;
     struct st_errands errands;
@@ -195,7 +202,8 @@ void st_wake(struct st_store *store);
 void st_rebalance(struct st_store *store);
 /* What is queued on a connection whose backend has been silent for long moves to one that answers, if there is any. */
 void st_avoid_silent(struct st_store *store, int64_t now);
-bool st_any_serves(const struct st_store *store);
+/* Of the connections that carry the work, any. */
+bool st_any_works(const struct st_store *store);
 /* Takes a waiting item from wherever it waits. */
 void st_item_detach(struct st_store *store, struct st_item *item);
 
@@ -302,7 +310,7 @@ void st_identity_note(struct st_conn *conn);
 
 /* ------------------------------------------------------------------------------------------------ roles */
 
-extern const struct st_role st_server_role; /* session.c and serve.c: serves items */
+extern const struct st_role st_server_roles[ST_WAYS]; /* session.c and serve.c: serves items */
 extern const struct st_role st_listener_role;
 extern const struct st_role st_errands_role;
 

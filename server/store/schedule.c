@@ -89,7 +89,7 @@ static void expire_waiting(struct st_store *store, int64_t now)
         if (item->lane != ST_FAST)
             st_item_end(store, item, ST_BUSY);
         else
-            st_item_end(store, item, st_any_serves(store) ? ST_TIMED_OUT : ST_DATABASE_DOWN);
+            st_item_end(store, item, st_any_works(store) ? ST_TIMED_OUT : ST_DATABASE_DOWN);
     }
 }
 

@@ -4,6 +4,8 @@
  * An idle connection takes one batch a kind, each with its own Sync and so its own transaction, and is busy until all have
  * answered. Results are acted upon when the Sync is answered, because only then the commit is known.
  *
+ * Of the kinds that only read, a connection that carries the work gets items only while their own way is not there.
+ *
  * The slow lane comes last. What is polled there shares no batch with what is sent for the first time, and never waits in the
  * database, so that busy rows delay nobody.
  */
@@ -60,13 +62,14 @@ static void served(struct st_conn *conn)
         st_wake(conn->store);
 }
 
-const struct st_role st_server_role = {.application_name = "holdfastd",
-                                       .send_setup = st_session_setup,
-                                       .setup_result = st_session_setup_result,
-                                       .begin = st_session_begin,
-                                       .result = batch_result,
-                                       .served = served,
-                                       .lost = st_session_lost};
+#define SERVES(name)                                                                                                               \
+    {                                                                                                                              \
+        .application_name = (name), .send_setup = st_session_setup, .setup_result = st_session_setup_result,                       \
+        .begin = st_session_begin, .result = batch_result, .served = served, .lost = st_session_lost                               \
+    }
+
+const struct st_role st_server_roles[ST_WAYS] = {
+    [ST_WAY_WORK] = SERVES("holdfastd"), [ST_WAY_READS] = SERVES("holdfastd reads"), [ST_WAY_LISTS] = SERVES("holdfastd lists")};
 
 /* ------------------------------------------------------------------------------------------------ sending */
 

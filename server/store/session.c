@@ -111,7 +111,7 @@ void st_session_begin(struct st_conn *conn)
 {
     struct st_store *store = conn->store;
     settle_ghost(conn);
-    if (store->ready) {
+    if (store->ready && conn->index < store->n_work) {
         void (*ready)(void *arg) = store->ready;
         store->ready = NULL;
         ready(store->ready_arg);

@@ -1,9 +1,9 @@
 /*
  * store.c - the store as its users see it: submitting, routing, deadlines, statistics, closing.
  *
- * Owns the connections and what waits. Items go to the connection their key hashes to, so that calls on one resource meet
- * in one batch rather than on one row lock; correctness doesn't depend on it, and while that connection is down, or has not
- * answered for long, another one takes them.
+ * Owns the connections and what waits. What only reads has ways of its own. Other items go to the connection their key hashes to,
+ * so that calls on one resource meet in one batch rather than on one row lock; correctness doesn't depend on it, and while that
+ * connection is down, or has not answered for long, another one takes them.
  */
 #include "store/store.h"
 
@@ -29,9 +29,9 @@ static bool same_key(const struct co_item *a, const struct co_item *b)
     return strcmp(x->ns, y->ns) == 0 && strcmp(x->resource ? x->resource : "", y->resource ? y->resource : "") == 0;
 }
 
-bool st_any_serves(const struct st_store *store)
+bool st_any_works(const struct st_store *store)
 {
-    for (int i = 0; i < store->n_conns; i++) {
+    for (int i = 0; i < store->n_work; i++) {
         if (store->conns[i].state == ST_CONN_SERVING)
             return true;
     }
@@ -77,11 +77,28 @@ void st_item_detach(struct st_store *store, struct st_item *item)
     }
 }
 
+static enum st_way way_of(enum st_kind kind)
+{
+    if (st_kinds[kind].writes)
+        return ST_WAY_WORK;
+    return st_kinds[kind].shape == ST_PER_ITEM ? ST_WAY_READS : ST_WAY_LISTS;
+}
+
+/* The connection that is this way; NULL if several are. */
+static struct st_conn *conn_of(const struct st_store *store, enum st_way way)
+{
+    return way == ST_WAY_WORK ? NULL : &store->conns[store->n_work + (int)way - 1];
+}
+
 static struct st_conn *route(struct st_store *store, const struct st_item *item)
 {
-    unsigned n = (unsigned)store->n_conns, home = (unsigned)(hb_hash_mix(item->queued.hash) >> 8) % n;
+    unsigned n = (unsigned)store->n_work, home = (unsigned)(hb_hash_mix(item->queued.hash) >> 8) % n;
     int64_t now = store->io->now_ms(store->io);
-    struct st_conn *silent = NULL;
+    enum st_way way = way_of(item->kind);
+    struct st_conn *own = conn_of(store, way), *silent = NULL;
+    /* A list that takes long is no reason to let the next one hold up the work. */
+    if (own && (st_conn_prompt(own, now) || (way == ST_WAY_LISTS && st_conn_serves(own))))
+        return own;
     for (unsigned i = 0; i < n; i++) {
         struct st_conn *conn = &store->conns[(home + i) % n];
         if (st_conn_prompt(conn, now))
@@ -139,8 +156,6 @@ static void move_all(struct st_store *store, struct st_conn *conn)
 
 void st_rebalance(struct st_store *store)
 {
-    if (!st_any_serves(store))
-        return;
     for (int i = 0; i < store->n_conns; i++) {
         if (!st_conn_serves(&store->conns[i]))
             move_all(store, &store->conns[i]);
@@ -148,26 +163,35 @@ void st_rebalance(struct st_store *store)
     st_wake(store);
 }
 
-static bool any_prompt(const struct st_store *store, int64_t now)
+/* A connection that takes items of this kind answers. */
+static bool any_prompt(const struct st_store *store, enum st_kind kind, int64_t now)
 {
-    for (int i = 0; i < store->n_conns; i++) {
+    const struct st_conn *own = conn_of(store, way_of(kind));
+    for (int i = 0; i < store->n_work; i++) {
         if (st_conn_prompt(&store->conns[i], now))
             return true;
     }
-    return false;
+    return own && st_conn_prompt(own, now);
+}
+
+static void avoid(struct st_store *store, struct st_conn *conn, int64_t now)
+{
+    conn->looked_ms = now;
+    for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++) {
+        enum st_lane lane = (enum st_lane)(queue / ST_KINDS);
+        enum st_kind kind = (enum st_kind)(queue % ST_KINDS);
+        if (conn->queues[lane][kind].n_items > 0 && any_prompt(store, kind, now))
+            move_queued(store, conn, lane, (int)kind);
+    }
+    st_wake(store);
 }
 
 void st_avoid_silent(struct st_store *store, int64_t now)
 {
     for (int i = 0; i < store->n_conns; i++) {
         struct st_conn *conn = &store->conns[i];
-        if (conn->n_queued == 0 || !st_conn_serves(conn) || st_conn_prompt(conn, now))
-            continue;
-        conn->looked_ms = now;
-        if (!any_prompt(store, now))
-            continue;
-        move_all(store, conn);
-        st_wake(store);
+        if (conn->n_queued > 0 && st_conn_serves(conn) && !st_conn_prompt(conn, now))
+            avoid(store, conn, now);
     }
 }
 
@@ -246,9 +270,10 @@ void st_submit(struct st_store *store, struct st_item *item)
 
 static bool init(struct st_store *store, const struct st_config *cfg)
 {
-    store->n_conns = cfg->connections > 0 ? cfg->connections : 4;
-    if (store->n_conns > 64)
-        store->n_conns = 64;
+    store->n_work = cfg->connections > 0 ? cfg->connections : 2;
+    if (store->n_work > 64)
+        store->n_work = 64;
+    store->n_conns = store->n_work + ST_WAYS - 1;
     store->max_queue = cfg->max_queue > 0 ? cfg->max_queue : 100000;
     store->lock_timeout_ms = cfg->lock_timeout_ms > 0 ? cfg->lock_timeout_ms : 20;
     store->stall_ms = cfg->stall_ms > 0 ? cfg->stall_ms : 20000;
@@ -288,7 +313,8 @@ struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*read
     for (int i = 0; i < store->n_conns; i++) {
         for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++)
             co_queue_init(&store->conns[i].queues[queue / ST_KINDS][queue % ST_KINDS], same_key);
-        st_conn_init(&store->conns[i], store, &st_server_role, (unsigned char)i);
+        enum st_way way = i < store->n_work ? ST_WAY_WORK : (enum st_way)(i - store->n_work + 1);
+        st_conn_init(&store->conns[i], store, &st_server_roles[way], (unsigned char)i);
     }
     st_conn_init(&store->listener.conn, store, &st_listener_role, 0);
     st_errands_init(store);
@@ -318,9 +344,9 @@ void st_stats(const struct st_store *store, struct st_stats *out)
     out->notes_sent = store->notes_sent;
     memcpy(out->kinds, store->stats, sizeof(out->kinds));
     out->queued = (int64_t)store->deadlines.n;
-    out->connections_wanted = store->n_conns;
+    out->connections_wanted = store->n_work;
     out->connections_ready = 0;
-    for (int i = 0; i < store->n_conns; i++)
+    for (int i = 0; i < store->n_work; i++)
         out->connections_ready += st_conn_serves(&store->conns[i]);
 }
 

@@ -290,9 +290,12 @@ struct st_item {
 /* How long beyond its deadline an item that was sent waits for its answer. */
 enum { ST_GRACE_MS = 50 };
 
+/* What a store opens besides the connections that carry the work: one for reads, one for lists, one to listen, one for errands. */
+enum { ST_MORE_CONNECTIONS = 4 };
+
 struct st_config {
     const char *dsn;        /* libpq conninfo; several hosts allowed */
-    int connections;        /* 1..64; 0 = 4 */
+    int connections;        /* that carry the work, 1..64; 0 = 2. ST_MORE_CONNECTIONS come on top */
     int max_batch;          /* items; 0 = 512 */
     size_t max_batch_bytes; /* of values in one batch; 0 = 4 MiB */
     int max_queue;          /* items not done, all connections; 0 = 100,000 */
@@ -312,9 +315,9 @@ struct st_kind_stats {
 struct st_stats {
     struct st_kind_stats kinds[ST_KINDS];
     int64_t queued;
-    int connections_ready, connections_wanted;
-    int64_t notify_batches, notes_sent; /* statements, and the turns of other servers that they told of */
-    bool listening;                     /* turns are told at once, and not only found by polling */
+    int connections_ready, connections_wanted; /* of those that carry the work */
+    int64_t notify_batches, notes_sent;        /* statements, and the turns of other servers that they told of */
+    bool listening;                            /* turns are told at once, and not only found by polling */
 };
 
 struct st_store;

@@ -13,7 +13,7 @@
 
 static bool lose_next;            /* the next batch's answer is to be lost */
 static const PGconn *losing_conn; /* it was sent here: the next consumeInput fails, with what has arrived unread */
-static PGconn *last_conn;
+static PGconn *last_conn, *lists_conn;
 
 static PGconn *t_pq_connect(const char *const *keywords, const char *const *values, int expand)
 {
@@ -21,6 +21,8 @@ static PGconn *t_pq_connect(const char *const *keywords, const char *const *valu
     for (int i = 0; keywords[i]; i++) {
         if (strcmp(keywords[i], "application_name") == 0 && strcmp(values[i], "holdfastd") == 0)
             last_conn = conn;
+        if (strcmp(keywords[i], "application_name") == 0 && strcmp(values[i], "holdfastd lists") == 0)
+            lists_conn = conn;
     }
     return conn;
 }
@@ -254,6 +256,15 @@ static void a_backend_that_cannot_be_ended(void **state)
     assert_int_equal(sequenced.item.out.write.version, 1);
 }
 
+/* Carries the work, and changes nothing: a token that nobody was given. */
+static struct st_item *prepare_vain(struct work *work, const char *name)
+{
+    struct st_item *item = prepare(work, ST_RENEW, name);
+    item->in.renew.token = 1000;
+    item->in.renew.ttl_ms = 60000;
+    return item;
+}
+
 /* facts: a stopped backend held request 1, its client went, 1 and 2 were sent by another way, and the old 1 landed last. */
 static void an_old_write_does_not_land_last(void **state)
 {
@@ -265,8 +276,7 @@ static void an_old_write_does_not_land_last(void **state)
     for (int i = 0; !name; i++) { /* one of a key that goes to that backend */
         assert_true(i < 64);
         char *candidate = t_printf("w%d", i);
-        prepare(&w, ST_READ, candidate);
-        w.item.deadline_ms = t_now_ms() + 100;
+        prepare_vain(&w, candidate)->deadline_ms = t_now_ms() + 100;
         if (call(&w) == ST_OUTCOME_LOST)
             name = candidate;
     }
@@ -275,8 +285,8 @@ static void an_old_write_does_not_land_last(void **state)
           "NULL, NULL, NULL)",
           name);
     let_go(pid);
-    prepare(&w, ST_READ, name);
-    assert_int_equal(call(&w), ST_FOUND); /* it has read what it was sent */
+    prepare_vain(&w, name);
+    assert_int_equal(call(&w), ST_UNKNOWN_TOKEN); /* it has read what it was sent */
     assert_int_equal(kill(pid, SIGSTOP), 0);
     prepare_write(&old, name, 1, 1, "one")->deadline_ms = t_now_ms() + 1000;
     submit(&old);
@@ -397,6 +407,28 @@ static void free_at_done(struct st_item *item)
     free(work);
 }
 
+static void prepare_list(struct work *work, int64_t max)
+{
+    struct st_item *item = prepare(work, ST_LIST_LEASES, "");
+    item->resource = NULL;
+    item->in.list.prefix = item->in.list.task = item->in.list.holder = item->in.list.after = "";
+    item->in.list.max = max;
+}
+
+/* Lists have a backend of their own, which is now stopped. */
+static pid_t stop_lists(void)
+{
+    struct work w;
+    do {
+        prepare_list(&w, 10);
+        assert_int_equal(call(&w), ST_FOUND);
+    } while (!*t_sql(sql, "SELECT 1 FROM pg_stat_activity WHERE application_name = 'holdfastd lists' AND datname = "
+                          "current_database() AND query LIKE '%%list_leases(%%'"));
+    pid_t pid = PQbackendPID(lists_conn);
+    assert_int_equal(kill(pid, SIGSTOP), 0);
+    return pid;
+}
+
 static void an_answer_that_comes_too_late_is_nobodys(void **state)
 {
     (void)state;
@@ -404,7 +436,7 @@ static void an_answer_that_comes_too_late_is_nobodys(void **state)
     static struct work patient[N];
     struct work lists;
     int64_t token = acquire("w");
-    pid_t pid = stop_backend();
+    pid_t lists_pid = stop_lists(), pid = stop_backend();
     int64_t begin = t_now_ms();
     for (int i = 0; i < N; i++) {
         struct work *brief = malloc(sizeof(*brief));
@@ -419,16 +451,17 @@ static void an_answer_that_comes_too_late_is_nobodys(void **state)
     alone->look = free_at_done;
     submit(alone);
     alone = malloc(sizeof(*alone));
-    prepare(alone, ST_LIST_LEASES, "")->in.list.max = 10;
+    prepare_list(alone, 10);
     alone->item.deadline_ms = begin + 200;
     alone->look = free_at_done;
     submit(alone);
-    prepare(&lists, ST_LIST_LEASES, "")->in.list.max = 1000;
+    prepare_list(&lists, 1000);
     submit(&lists);
     left = N + 1;
     run_until(few_are_left, LONG_MS);
     assert_in_range(t_now_ms() - begin, 200 + (N - 1) * 5, T_AT_ONCE_MS);
     let_go(pid);
+    let_go(lists_pid);
     run_until(all_done, LONG_MS);
     for (int i = 0; i < N; i++)
         assert_int_equal(patient[i].item.outcome, ST_GRANTED);

@@ -67,7 +67,7 @@ static void test_defaults(void **state)
     assert_null(cfg.dsn);
     assert_int_equal(cfg.n_listen, 1);
     assert_string_equal(cfg.listen[0], "tcp://127.0.0.1:7420");
-    assert_int_equal(cfg.connections, 4);
+    assert_int_equal(cfg.connections, 2);
     assert_int_equal(cfg.log_level, LOG_AT_INFO);
     assert_false(cfg.insecure);
     assert_non_null(strstr(cfg.data_dir, geteuid() == 0 ? "/var/lib/holdfast" : "/.local/share/holdfast"));
