@@ -113,6 +113,7 @@ int cli_run(struct cli *cli);
 int cli_bench(struct cli *cli);
 void cli_bench_help(void); /* the kinds, for help */
 int cli_demo(struct cli *cli);
+int cli_demo_operations(struct cli *cli);
 int cli_demo_worker(struct cli *cli); /* hidden: one worker of the demo */
 
 #endif

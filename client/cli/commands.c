@@ -102,7 +102,9 @@ const struct cli_command cli_commands[] = {
      BIT(CONCURRENCY) | BIT(DURATION) | BIT(OPERATIONS) | BIT(KEYS) | BIT(VALUE_SIZE) | BIT(ITEMS) | BIT(PROCESSES) | BIT(TTL) |
          BIT(ACTION),
      1, 1, cli_bench, "acquire-release renew renew-many write check hand-over mix record begin-complete execute"},
-    {"demo", "[takeover]", "play the story of the paused holder against the running server", 0, 0, 1, cli_demo, "takeover"},
+    {"demo", "[takeover|operations]",
+     "play the story of the paused holder, or experiments with operations, against the running server", 0, 0, 1, cli_demo,
+     "takeover operations"},
     {"demo-worker", "", NULL, BIT(TTL) | BIT(TASK), 1, 1, cli_demo_worker},
     {"help", "[CMD]", "print help", 0, 0, 1, help},
     {NULL},

@@ -273,8 +273,10 @@ int cli_demo(struct cli *cli)
     uint64_t id;
     int result = CLI_OK;
 
+    if (cli->args.n_words == 2 && !strcmp(cli_word(cli, 0), "operations"))
+        return cli_demo_operations(cli);
     if (cli->args.n_words == 2 && strcmp(cli_word(cli, 0), "takeover") != 0)
-        return cli_usage_error(cli, "unknown demo %s; there is: takeover", cli_word(cli, 0));
+        return cli_usage_error(cli, "unknown demo %s; there are: takeover, operations", cli_word(cli, 0));
     if (getentropy(&id, sizeof(id)))
         id = (uint64_t)hfi_boot_ms();
     snprintf(demo.resource, sizeof(demo.resource), "demo/takeover/%012" PRIx64, id & 0xffffffffffff);
