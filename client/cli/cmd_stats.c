@@ -95,6 +95,91 @@ static void print_outcomes(const Holdfast__V1__StatsResponse *stats)
     cli_table_print(&table);
 }
 
+static void print_states(const Holdfast__V1__OperationStats *ops)
+{
+    struct cli_table table = {.columns = 3};
+    int64_t all = 0;
+
+    cli_row(&table, "OPERATIONS", "NOW", "OLDEST");
+    for (size_t i = 0; i < ops->n_states; i++) {
+        const Holdfast__V1__StateStats *state = ops->states[i];
+        all += state->count;
+        if (state->count)
+            cli_row(&table, state->state, cli_int(state->count), cli_ms(state->oldest_ms));
+    }
+    if (!all) {
+        cli_table_release(&table);
+        return;
+    }
+    putchar('\n');
+    cli_table_print(&table);
+}
+
+/* "1: 940, 2: 51, 3: 9": how many took how many attempts. */
+static void fill_attempts(const Holdfast__V1__OperationStats *ops, char *text, size_t size)
+{
+    size_t used = 0;
+
+    for (size_t i = 0; i < ops->n_attempts && used < size - 1; i++)
+        if (ops->attempts[i])
+            used += (size_t)snprintf(text + used, size - used, "%s%s%zu: %s", used ? ", " : "",
+                                     i + 1 == ops->n_attempts ? "≥ " : "", i + 1, cli_int(ops->attempts[i]));
+}
+
+static void print_counts(struct cli_table *table, const char *what, Holdfast__V1__ItemCount *const *counts, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char name[96];
+        snprintf(name, sizeof(name), "%s %s", what, counts[i]->name);
+        if (counts[i]->count)
+            cli_row(table, name, cli_int(counts[i]->count));
+    }
+}
+
+static void print_operations(const Holdfast__V1__StatsResponse *stats)
+{
+    const Holdfast__V1__OperationStats *ops = stats->operations;
+    struct cli_table table = {.columns = 2};
+    char attempts[256] = "", amplification[32];
+
+    if (!ops)
+        return;
+    print_states(ops);
+    fill_attempts(ops, attempts, sizeof(attempts));
+    snprintf(amplification, sizeof(amplification), "%.2f", ops->amplification);
+    cli_row(&table, "SINCE THE SERVER STARTED", "");
+    cli_row(&table, "  STARTED", cli_int(ops->started));
+    cli_row(&table, "  REPLAYS", cli_int(ops->replays));
+    cli_row(&table, "  CONFLICTS", cli_int(ops->conflicts));
+    cli_row(&table, "  TOLD IN PROGRESS", cli_int(ops->in_progress));
+    cli_row(&table, "  SUCCEEDED", cli_int(ops->succeeded));
+    cli_row(&table, "  AFTER A RETRY", cli_int(ops->succeeded_after_retry));
+    cli_row(&table, "  BUDGET SPENT", cli_int(ops->exhausted));
+    cli_row(&table, "  ATTEMPTS EACH", *attempts ? attempts : "-");
+    cli_row(&table, "  AMPLIFICATION", amplification);
+    print_counts(&table, "  STALE TOKENS,", ops->stale_tokens, ops->n_stale_tokens);
+    print_counts(&table, "  SQLSTATE", ops->sqlstates, ops->n_sqlstates);
+    if (ops->started || ops->replays || ops->conflicts || ops->succeeded || ops->n_stale_tokens) {
+        putchar('\n');
+        cli_table_print(&table);
+    }
+    cli_table_release(&table);
+}
+
+static void print_contention(const Holdfast__V1__StatsResponse *stats)
+{
+    struct cli_table table = {.columns = 4};
+
+    if (!stats->n_contention)
+        return;
+    cli_row(&table, "CONTENDED", "NAMESPACE", "BUSY", "HELD");
+    for (size_t i = 0; i < stats->n_contention; i++)
+        cli_row(&table, stats->contention[i]->name, stats->contention[i]->namespace_, cli_int(stats->contention[i]->busy),
+                cli_int(stats->contention[i]->held));
+    putchar('\n');
+    cli_table_print(&table);
+}
+
 int cli_stats(struct cli *cli)
 {
     Holdfast__V1__StatsRequest request = HOLDFAST__V1__STATS_REQUEST__INIT;
@@ -113,6 +198,8 @@ int cli_stats(struct cli *cli)
             print_methods(stats);
             print_batches(stats);
             print_waits(stats);
+            print_operations(stats);
+            print_contention(stats);
             print_outcomes(stats);
         }
     }
