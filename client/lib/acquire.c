@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pauses between askings; and what is left of a wait when asking again isn't worth it. */
-enum { POLL_MIN_MS = 50, POLL_MAX_MS = 500, WAIT_OVER_MS = 20 };
+enum { POLL_MIN_MS = 50, POLL_MAX_MS = 500 }; /* pauses between askings */
 /* How often a grant of ours may have ended unheard before we say so. */
 enum { ENDED_MAX = 5 };
 
@@ -77,20 +76,13 @@ static void confirm(struct hf_lease *lease)
     (void)result; /* not confirmed: what was believed before stands */
 }
 
-static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted, const struct hfi_call *call, hf_error *error)
+hf_result hfi_grant(struct hf_lease *lease, int64_t ttl, const struct hfi_call *call, int64_t waited_ms, int64_t left_ms,
+                    hf_error *error)
 {
-    struct hf_lease *lease = a->lease;
-    struct hf_client *client = a->client;
-    const int64_t ttl = a->request.ttl_ms;
-    hf_result result = take_tokens(lease, granted, error);
+    struct hf_client *client = lease->client;
     bool held;
 
-    if (result != HF_OK)
-        return result;
-    lease->on_loss = a->options->on_loss;
-    lease->on_loss_arg = a->options->on_loss_arg;
-    lease->no_renewal = a->options->no_renewal;
-    (void)hfi_rule_grant(&lease->rule, ttl, call->first_sent_ms, granted->waited_ms, granted->ttl_ms, hfi_now(client));
+    (void)hfi_rule_grant(&lease->rule, ttl, call->first_sent_ms, waited_ms, left_ms, hfi_now(client));
     if (call->tries > 1 && lease->rule.deadline_ms - hfi_now(client) < ttl / 2)
         confirm(lease);
     pthread_mutex_lock(&client->mutex);
@@ -103,6 +95,19 @@ static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted
     if (!held)
         return hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
     return hfi_error_set(error, HF_OK, "", "%s", "");
+}
+
+static hf_result grant(struct acquiring *a, const Holdfast__V1__Granted *granted, const struct hfi_call *call, hf_error *error)
+{
+    struct hf_lease *lease = a->lease;
+    const hf_result result = take_tokens(lease, granted, error);
+
+    if (result != HF_OK)
+        return result;
+    lease->on_loss = a->options->on_loss;
+    lease->on_loss_arg = a->options->on_loss_arg;
+    lease->no_renewal = a->options->no_renewal;
+    return hfi_grant(lease, a->request.ttl_ms, call, granted->waited_ms, granted->ttl_ms, error);
 }
 
 static void tell_held(const Holdfast__V1__Held *from, hf_held *held, hf_error *error)
@@ -132,8 +137,7 @@ void hfi_acquire_set_left(struct hfi_wait *wait, int64_t left_ms)
     ((Holdfast__V1__AcquireRequest *)wait->arg)->wait_ms = left_ms;
 }
 
-/* Waits before asking again: not longer than the lease in the way has left, nor than the caller wants. False: given up. */
-static bool pause_before_asking(struct hf_client *client, struct hfi_wait *wait, int64_t remaining_ms)
+bool hfi_acquire_pause(struct hf_client *client, struct hfi_wait *wait, int64_t remaining_ms)
 {
     const int64_t now = hfi_now(client);
     int64_t ms =
@@ -182,8 +186,8 @@ hf_result hfi_acquire(struct hf_client *client, Holdfast__V1__AcquireRequest *re
             continue;
         }
         if (!wait || response->outcome_case != HOLDFAST__V1__ACQUIRE_RESPONSE__OUTCOME_HELD ||
-            hfi_wait_left(wait, hfi_now(client)) <= (wait->here ? 0 : WAIT_OVER_MS) ||
-            !pause_before_asking(client, wait, response->held->remaining_ms))
+            hfi_wait_left(wait, hfi_now(client)) <= (wait->here ? 0 : HFI_WAIT_OVER_MS) ||
+            !hfi_acquire_pause(client, wait, response->held->remaining_ms))
             return HF_OK;
         hfi_call_release(call);
     }
@@ -301,7 +305,7 @@ hf_result hf_acquire(hf_client *client, const hf_acquire_options *options, hf_le
     a.request.resources = (char **)(uintptr_t)resources;
     hfi_new_id(client, a.id);
     a.request.request_id = options->request_id ? mutable(options->request_id) : a.id;
-    a.lease = hfi_lease_new(client, n, resources, NULL);
+    a.lease = hfi_lease_new(client, &hfi_leases, n, resources, NULL);
     if (!add_labels(&a, &entries) || !a.lease)
         result = hfi_error_no_memory(error);
     else if (options->wait_ms > 0)

@@ -5,24 +5,24 @@
 #include "client/lib/client.h"
 
 /* What an answered renewal says of the lease. Lock held. */
-static hf_result absorb(struct hf_lease *lease, const Holdfast__V1__RenewResponse *response, int64_t sent_ms, bool fresh,
-                        hf_error *error)
+static hf_result absorb(struct hf_lease *lease, const ProtobufCMessage *response, int64_t sent_ms, bool fresh, hf_error *error)
 {
     const struct hfi_rule before = lease->rule;
+    size_t n;
+    Holdfast__V1__RenewResult *const *results = hfi_renew_results(lease->kind, response, &n);
 
     if (fresh) { /* nothing was known of its deadline until this answer */
         lease->rule.deadline_ms = HFI_NEVER;
         lease->rule.lost = NULL;
     }
-    if (response->n_items != lease->n_items || !hfi_renew_absorb(lease, response->items, sent_ms)) {
+    if (n != lease->n_items || !hfi_renew_absorb(lease, results, sent_ms)) {
         lease->rule = before;
         return hfi_error_set(error, HF_UNAVAILABLE, "BUSY", "the lease of %s could not be renewed now", lease->items[0].resource);
     }
     if (fresh && lease->rule.lost)
         lease->rule.deadline_ms = before.deadline_ms;
     else if (fresh)
-        (void)hfi_rule_grant(&lease->rule, lease->rule.ttl_ms, sent_ms, 0, response->items[0]->renewed->ttl_ms,
-                             hfi_now(lease->client));
+        (void)hfi_rule_grant(&lease->rule, lease->rule.ttl_ms, sent_ms, 0, results[0]->renewed->ttl_ms, hfi_now(lease->client));
     if (lease->rule.lost)
         return hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
     return hfi_error_set(error, HF_OK, "", "%s", "");
@@ -31,24 +31,17 @@ static hf_result absorb(struct hf_lease *lease, const Holdfast__V1__RenewRespons
 hf_result hfi_renew_by_call(struct hf_lease *lease, int64_t timeout_ms, bool fresh, hf_error *error)
 {
     struct hf_client *client = lease->client;
-    Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
-    Holdfast__V1__LeaseItem items[HF_RESOURCES_MAX];
-    Holdfast__V1__LeaseItem *pointers[HF_RESOURCES_MAX];
-    struct hfi_call call = {.method = HFI_RENEW,
-                            .request = &request.base,
-                            .response_type = &holdfast__v1__renew_response__descriptor,
+    struct hfi_renew_request request;
+    struct hfi_call call = {.method = lease->kind->renew,
+                            .request = &request.as.base,
+                            .response_type = lease->kind->renewed,
                             .timeout_ms = timeout_ms,
                             .retry = HFI_RETRY_HARMLESS};
-    const Holdfast__V1__RenewResponse *response;
     hf_result result;
 
-    hfi_lease_items(lease, items, pointers);
-    request.namespace_ = client->name_space;
-    request.ttl_ms = lease->rule.ttl_ms;
-    request.n_items = lease->n_items;
-    request.items = pointers;
+    if (!hfi_renew_request_init(&request, &lease, 1))
+        return hfi_error_no_memory(error);
     result = hfi_call(client, &call);
-    response = (const Holdfast__V1__RenewResponse *)call.response;
     if (result != HF_OK) {
         /* Whether a renewal got through makes no difference to what the caller may believe. */
         hfi_error_from_call(error, result == HF_UNKNOWN ? HF_UNAVAILABLE : result, &call);
@@ -56,10 +49,11 @@ hf_result hfi_renew_by_call(struct hf_lease *lease, int64_t timeout_ms, bool fre
         goto out;
     }
     pthread_mutex_lock(&client->mutex);
-    result = absorb(lease, response, call.sent_ms, fresh, error);
+    result = absorb(lease, call.response, call.sent_ms, fresh, error);
     pthread_mutex_unlock(&client->mutex);
 out:
     hfi_call_release(&call);
+    hfi_renew_request_release(&request);
     return result;
 }
 
@@ -94,7 +88,7 @@ hf_result hf_adopt(hf_client *client, const hf_adopt_options *options, hf_lease 
             snprintf(error->field, sizeof(error->field), "resource");
         return HF_INVALID;
     }
-    lease = hfi_lease_new(client, 1, &options->resource, &options->token);
+    lease = hfi_lease_new(client, &hfi_leases, 1, &options->resource, &options->token);
     if (!lease)
         return hfi_error_no_memory(error);
     lease->rule.ttl_ms = options->ttl_ms ? options->ttl_ms : HF_DEFAULT_TTL_MS;

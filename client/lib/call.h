@@ -34,6 +34,7 @@
 #define HFI_AUDIT            "/holdfast.v1.AdminService/Audit"
 #define HFI_STATS            "/holdfast.v1.AdminService/Stats"
 #define HFI_ADVANCE_FENCES   "/holdfast.v1.AdminService/AdvanceFences"
+#define HFI_OPERATION        "/holdfast.v1.OperationService/"
 
 enum hfi_retry {
     HFI_RETRY_NEVER,     /* one try */

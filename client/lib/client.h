@@ -17,22 +17,33 @@
 #include "client/lib/ports.h"
 #include "client/lib/rule.h"
 #include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/operation.pb-c.h"
+
+/* What is held. The rule, its renewal and its loss are the same for all. */
+struct hfi_kind {
+    const char *word, *named; /* for messages */
+    const char *renew;        /* the method that renews it, and what that answers */
+    const ProtobufCMessageDescriptor *renewed;
+};
+extern const struct hfi_kind hfi_leases, hfi_operations; /* renew_request.c */
 
 struct hfi_held_item {
-    char *resource; /* constant */
+    char *resource; /* constant; an operation's key */
     int64_t token;  /* constant */
 };
 
 struct hf_lease {
     struct hf_client *client;
-    struct hf_lease *next, **prev; /* among the client's; prev is NULL before and after that */
-    unsigned refs;                 /* the handle, each renewal in flight, a callback that runs */
+    const struct hfi_kind *kind;    /* constant */
+    struct hf_operation *operation; /* the handle that it is the lease of, which goes with it; NULL = none */
+    struct hf_lease *next, **prev;  /* among the client's; prev is NULL before and after that */
+    unsigned refs;                  /* the handle, each renewal in flight, a callback that runs */
     struct hfi_rule rule;
     size_t n_items; /* constant, like items[] */
     struct hfi_held_item items[HF_RESOURCES_MAX];
 
-    int64_t write_seq; /* the last one used */
-    bool writing;
+    int64_t write_seq;   /* the last one used */
+    bool writing;        /* or, of an operation, marking it or ending it */
     pthread_cond_t idle; /* writing became false */
 
     bool no_renewal;
@@ -105,7 +116,8 @@ hf_result hfi_error_lost(hf_error *error, const char *reason, const char *resour
 hf_result hfi_error_from_call(hf_error *error, hf_result result, const struct hfi_call *call);
 
 /* lease.c: all with the lock held, but for the first three */
-struct hf_lease *hfi_lease_new(struct hf_client *client, size_t n_items, const char *const *resources, const int64_t *tokens);
+struct hf_lease *hfi_lease_new(struct hf_client *client, const struct hfi_kind *kind, size_t n_items, const char *const *resources,
+                               const int64_t *tokens);
 void hfi_lease_delete(struct hf_lease *lease); /* one that was never added */
 /* Its n_items resources and tokens as a request has them; the lease keeps the names. */
 void hfi_lease_items(const struct hf_lease *lease, Holdfast__V1__LeaseItem *items, Holdfast__V1__LeaseItem **pointers);
@@ -115,6 +127,10 @@ void hfi_lease_unref(struct hf_lease *lease);
 /* Held now; sees to it that a deadline passed is told. */
 bool hfi_lease_held(struct hf_lease *lease);
 void hfi_lease_lose(struct hf_lease *lease, const char *reason);
+/* Waits for what is in flight under the lease; on HF_OK the caller's call is what is in flight, and hfi_lease_leave ends that.
+ * HF_LOST: nothing may be sent under it. Both take the lock. */
+hf_result hfi_lease_enter(struct hf_lease *lease, hf_error *error) __attribute__((warn_unused_result));
+void hfi_lease_leave(struct hf_lease *lease);
 
 /* adopt.c */
 /* Renews by a call of its own, with the lock free. On HF_OK the rule has been moved on; `fresh`: nothing is known of the lease's
@@ -132,8 +148,24 @@ void hfi_renew_wake(struct hf_client *client, int64_t at_ms);
 void hfi_renew_expect(struct hf_client *client, int64_t at_ms);
 void hfi_renew_drop_all(struct hf_client *client); /* after the transport was stopped */
 int64_t hfi_renew_interval_ms(int64_t ttl_ms);
-/* What a RenewResponse says of this lease: items[0..n_items). False if it has to be tried again. Lock held. */
+/* What the answer to a renewal says of this lease: items[0..n_items). False if it has to be tried again. Lock held. */
 bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *items, int64_t sent_ms);
+
+/* renew_request.c */
+struct hfi_renew_request {
+    union {
+        ProtobufCMessage base;
+        Holdfast__V1__RenewRequest leases;
+        Holdfast__V1__RenewOperationsRequest operations;
+    } as;
+    void *items, *pointers;
+};
+/* A request for these leases, all of one kind and TTL, which keep their names: `as.base` is the message. False: no memory. */
+bool hfi_renew_request_init(struct hfi_renew_request *request, struct hf_lease *const *leases, size_t n)
+    __attribute__((warn_unused_result));
+void hfi_renew_request_release(struct hfi_renew_request *request);
+/* The results in an answer, in its memory. */
+Holdfast__V1__RenewResult *const *hfi_renew_results(const struct hfi_kind *kind, const ProtobufCMessage *response, size_t *n);
 
 /* notify.c */
 /* Tells one loss; false if there was none. Lock held; released during the callback. */

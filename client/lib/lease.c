@@ -5,13 +5,15 @@
 #include "client/lib/client.h"
 #include "holdfast/v1/lease.pb-c.h"
 
-struct hf_lease *hfi_lease_new(struct hf_client *client, size_t n_items, const char *const *resources, const int64_t *tokens)
+struct hf_lease *hfi_lease_new(struct hf_client *client, const struct hfi_kind *kind, size_t n_items, const char *const *resources,
+                               const int64_t *tokens)
 {
     struct hf_lease *lease = calloc(1, sizeof(*lease));
 
     if (!lease)
         return NULL;
     lease->client = client;
+    lease->kind = kind;
     lease->refs = 1;
     if (hfi_cond_init(&lease->idle)) {
         free(lease);
@@ -45,6 +47,7 @@ void hfi_lease_delete(struct hf_lease *lease)
     for (size_t i = 0; i < lease->n_items; i++)
         free(lease->items[i].resource);
     pthread_cond_destroy(&lease->idle);
+    free(lease->operation);
     free(lease);
 }
 
@@ -82,6 +85,30 @@ bool hfi_lease_held(struct hf_lease *lease)
     if (was && !held)
         hfi_notify_queue(lease);
     return held;
+}
+
+hf_result hfi_lease_enter(struct hf_lease *lease, hf_error *error)
+{
+    struct hf_client *client = lease->client;
+    hf_result result = HF_OK;
+
+    pthread_mutex_lock(&client->mutex);
+    while (lease->writing)
+        client->ports.clock->wait(client->ports.clock, &lease->idle, &client->mutex, HFI_NEVER);
+    if (hfi_lease_held(lease))
+        lease->writing = true;
+    else
+        result = hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
+    pthread_mutex_unlock(&client->mutex);
+    return result;
+}
+
+void hfi_lease_leave(struct hf_lease *lease)
+{
+    pthread_mutex_lock(&lease->client->mutex);
+    lease->writing = false;
+    pthread_cond_broadcast(&lease->idle);
+    pthread_mutex_unlock(&lease->client->mutex);
 }
 
 void hf_lease_free(hf_lease *lease)

@@ -35,8 +35,8 @@ bool hfi_notify_step(struct hf_client *client)
     tell = lease->on_loss ? lease->on_loss : client->on_loss;
     reason = lease->rule.lost;
     pthread_mutex_unlock(&client->mutex);
-    hfi_log(client, HF_LOG_WARN, "lease lost: resource=%s token=%lld reason=%s", lease->items[0].resource,
-            (long long)lease->items[0].token, reason);
+    hfi_log(client, HF_LOG_WARN, "%s lost: %s=%s token=%lld reason=%s", lease->kind->word, lease->kind->named,
+            lease->items[0].resource, (long long)lease->items[0].token, reason);
     if (tell)
         tell(lease, reason, lease->on_loss ? lease->on_loss_arg : client->on_loss_arg);
     pthread_mutex_lock(&client->mutex);

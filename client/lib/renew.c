@@ -1,5 +1,5 @@
 /*
- * renew.c - the background renewal of all leases of a client.
+ * renew.c - the background renewal of all leases of a client, those of operations' attempts too.
  *
  * A lease is due TTL/3 after its last good renewal was sent. When one is due, all that will be due soon go along, in calls of at
  * most 1000 items, which are sent at once and side by side. What fails for any reason but a definite LOST is tried again, with
@@ -36,7 +36,7 @@ struct hfi_renewal {
     struct hf_lease *leases[]; /* a reference each */
 };
 
-/* What one turn has to tell. */
+/* What one turn has to tell. "Leases" are those of operations too. */
 struct news {
     struct hp_status trouble; /* an error that a renewal was answered with; HP_OK = none */
     size_t renewed;           /* leases whose renewals were answered, */
@@ -125,6 +125,9 @@ bool hfi_renew_absorb(struct hf_lease *lease, Holdfast__V1__RenewResult *const *
 
     for (size_t i = 0; i < lease->n_items; i++) {
         if (items[i]->outcome_case == HOLDFAST__V1__RENEW_RESULT__OUTCOME_LOST) {
+            /* An attempt has ended while a call that ends it is in flight: that was it, most likely, and its answer tells. */
+            if (items[i]->lost->reason == HOLDFAST__V1__LOST__REASON__RELEASED && lease->operation && lease->writing)
+                return false;
             hfi_lease_lose(lease, loss_of(items[i]->lost->reason));
             return true;
         }
@@ -167,28 +170,35 @@ static void note_answered(const struct hfi_renewal *renewal, int64_t now, struct
     news->renewed += renewal->n_leases;
 }
 
+static Holdfast__V1__RenewResult *const *results_of(const struct hfi_renewal *renewal, struct hp_arena *arena, size_t *n)
+{
+    const struct hfi_kind *kind = renewal->leases[0]->kind;
+    struct hp_status status;
+    const ProtobufCMessage *response =
+        hp_unpack_within(&hp_wire_reply, arena, kind->renewed, renewal->try.reply, renewal->try.reply_len, &status);
+
+    return response ? hfi_renew_results(kind, response, n) : NULL;
+}
+
 static void absorb_all(struct hfi_renewal *renewal, struct news *news)
 {
-    const Holdfast__V1__RenewResponse *response = NULL;
+    Holdfast__V1__RenewResult *const *results = NULL;
     const int64_t now = hfi_now(renewal->client);
     struct hp_arena *arena = NULL;
-    struct hp_status status;
-    size_t at = 0;
+    size_t at = 0, n = 0;
 
     if (renewal->try.fate == HFI_ANSWERED && renewal->try.status.code == HP_OK) {
         arena = hp_arena_new(renewal->try.reply_len * 32 + ((size_t)1 << 20));
         if (arena)
-            response = (const Holdfast__V1__RenewResponse *)hp_unpack_within(&hp_wire_reply, arena,
-                                                                             &holdfast__v1__renew_response__descriptor,
-                                                                             renewal->try.reply, renewal->try.reply_len, &status);
-        if (response && response->n_items != renewal->n_items)
-            response = NULL;
+            results = results_of(renewal, arena, &n);
     }
-    if (response)
+    if (n != renewal->n_items)
+        results = NULL;
+    if (results)
         note_answered(renewal, now, news);
     for (size_t i = 0; i < renewal->n_leases; i++) {
         struct hf_lease *lease = renewal->leases[i];
-        const bool good = response && hfi_renew_absorb(lease, &response->items[at], renewal->try.sent_ms);
+        const bool good = results && hfi_renew_absorb(lease, &results[at], renewal->try.sent_ms);
         at += lease->n_items;
         if (!renewal->overdue) {
             lease->renewing = false;
@@ -283,27 +293,17 @@ static bool name_all(struct names *names, const struct hf_lease *lease)
     return true;
 }
 
-static bool encode(struct hfi_renewal *renewal, int64_t ttl_ms)
+static bool encode(struct hfi_renewal *renewal)
 {
-    Holdfast__V1__RenewRequest request = HOLDFAST__V1__RENEW_REQUEST__INIT;
-    Holdfast__V1__LeaseItem *items = calloc(renewal->n_items, sizeof(*items));
-    Holdfast__V1__LeaseItem **pointers = calloc(renewal->n_items, sizeof(Holdfast__V1__LeaseItem *));
-    size_t n = 0;
+    struct hfi_renew_request request;
 
-    if (items && pointers) {
-        for (size_t i = 0; i < renewal->n_leases; n += renewal->leases[i++]->n_items)
-            hfi_lease_items(renewal->leases[i], items + n, pointers + n);
-        request.namespace_ = renewal->client->name_space;
-        request.ttl_ms = ttl_ms;
-        request.n_items = n;
-        request.items = pointers;
-        renewal->try.payload_len = holdfast__v1__renew_request__get_packed_size(&request);
-        renewal->payload = malloc(renewal->try.payload_len);
-        if (renewal->payload)
-            holdfast__v1__renew_request__pack(&request, renewal->payload);
-    }
-    free(items);
-    free(pointers);
+    if (!hfi_renew_request_init(&request, renewal->leases, renewal->n_leases))
+        return false;
+    renewal->try.payload_len = protobuf_c_message_get_packed_size(&request.as.base);
+    renewal->payload = malloc(renewal->try.payload_len);
+    if (renewal->payload)
+        protobuf_c_message_pack(&request.as.base, renewal->payload);
+    hfi_renew_request_release(&request);
     return renewal->payload != NULL;
 }
 
@@ -319,7 +319,7 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
         first = at_most(first, renewal->leases[i]->rule.deadline_ms);
         last = at_least(last, renewal->leases[i]->rule.deadline_ms);
     }
-    if (!encode(renewal, ttl)) {
+    if (!encode(renewal)) {
         for (size_t i = 0; i < renewal->n_leases; i++)
             failed(renewal->leases[i], now);
         renewal_free(renewal);
@@ -328,7 +328,7 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
     for (size_t i = 0; i < renewal->n_leases; i++)
         renewal->leases[i]->renewing = true;
     renewal->overdue_at_ms = now + at_least(at_most(at_most(ttl / 6, (first - now) / 4), OVERDUE_MAX_MS), OVERDUE_MIN_MS);
-    renewal->try.method = HFI_RENEW;
+    renewal->try.method = renewal->leases[0]->kind->renew;
     renewal->try.payload = renewal->payload;
     renewal->try.timeout_ms = at_least(last - now, 1);
     renewal->try.alone = true;
@@ -338,18 +338,25 @@ static void send_renewal(struct hfi_renewal *renewal, int64_t now)
     hfi_mux_submit(&client->mux, &renewal->try);
 }
 
-static int by_ttl(const void *a, const void *b)
+static bool same_sort(const struct hf_lease *a, const struct hf_lease *b)
 {
-    const int64_t left = (*(struct hf_lease *const *)a)->rule.ttl_ms, right = (*(struct hf_lease *const *)b)->rule.ttl_ms;
+    return a->kind == b->kind && a->rule.ttl_ms == b->rule.ttl_ms;
+}
 
-    return (left > right) - (left < right);
+/* By what may go into one request. */
+static int by_sort(const void *a, const void *b)
+{
+    const struct hf_lease *left = *(struct hf_lease *const *)a, *right = *(struct hf_lease *const *)b;
+
+    if (left->kind != right->kind)
+        return left->kind == &hfi_leases ? -1 : 1;
+    return (left->rule.ttl_ms > right->rule.ttl_ms) - (left->rule.ttl_ms < right->rule.ttl_ms);
 }
 
 /* One request from the front of `due`: what has been taken is NULL afterwards. True if anything is left. */
 static bool take_batch(struct hf_client *client, struct hf_lease **due, size_t n, struct names *names, int64_t now)
 {
     struct hfi_renewal *renewal = calloc(1, sizeof(*renewal) + HF_ITEMS_MAX * sizeof(struct hf_lease *));
-    int64_t ttl = 0;
     bool left = false;
 
     memset(names, 0, sizeof(*names));
@@ -364,12 +371,12 @@ static bool take_batch(struct hf_client *client, struct hf_lease **due, size_t n
             hfi_lease_unref(lease);
             continue;
         }
-        if (renewal->n_leases == 0)
-            ttl = lease->rule.ttl_ms;
-        if (lease->rule.ttl_ms != ttl || renewal->n_items + lease->n_items > HF_ITEMS_MAX || !name_all(names, lease)) {
+        if (renewal->n_leases > 0 && !same_sort(lease, renewal->leases[0])) {
             left = true;
-            if (lease->rule.ttl_ms != ttl)
-                break; /* sorted */
+            break; /* sorted */
+        }
+        if (renewal->n_items + lease->n_items > HF_ITEMS_MAX || !name_all(names, lease)) {
+            left = true;
             continue;
         }
         renewal->leases[renewal->n_leases++] = lease; /* with its reference */
@@ -410,7 +417,7 @@ static void send_due(struct hf_client *client, int64_t now)
             due[n++] = lease;
         }
     }
-    qsort(due, n, sizeof(due[0]), by_ttl);
+    qsort(due, n, sizeof(due[0]), by_sort);
     while (take_batch(client, due, n, names, now))
         ;
 out:

@@ -8,19 +8,10 @@
 /* Ours is the write in flight from now on, or the lease is lost. */
 static hf_result begin(struct hf_lease *lease, int64_t *seq, hf_error *error)
 {
-    struct hf_client *client = lease->client;
-    hf_result result = HF_OK;
+    const hf_result result = hfi_lease_enter(lease, error);
 
-    pthread_mutex_lock(&client->mutex);
-    while (lease->writing)
-        client->ports.clock->wait(client->ports.clock, &lease->idle, &client->mutex, HFI_NEVER);
-    if (hfi_lease_held(lease)) {
-        lease->writing = true;
-        *seq = ++lease->write_seq;
-    } else {
-        result = hfi_error_lost(error, lease->rule.lost, lease->items[0].resource);
-    }
-    pthread_mutex_unlock(&client->mutex);
+    if (result == HF_OK)
+        *seq = ++lease->write_seq; /* only the write in flight counts it on */
     return result;
 }
 
