@@ -242,7 +242,7 @@ hf_result hf_client_new(const hf_client_options *options, hf_client **client, hf
 
     if (result != HF_OK)
         return result;
-    switch (hfi_transport_nng(o->servers ? o->servers : HF_DEFAULT_SERVER, &ports.transport, why, sizeof(why))) {
+    switch (hfi_transport_sp(o->servers ? o->servers : HF_DEFAULT_SERVER, &ports.transport, why, sizeof(why))) {
     case HFI_OPEN_OK:
         return hfi_client_new(o, &ports, client, error);
     case HFI_OPEN_BAD_URL:

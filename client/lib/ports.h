@@ -2,7 +2,7 @@
  * ports.h - what the client gets from outside: a clock, randomness, and a transport.
  *
  * Each is a struct of functions that is handed in, so that tests drive the rules with a clock of their own and a server that
- * is a function. ports.c and transport_nng.c are the real ones. All functions may be called from any thread.
+ * is a function. ports.c and transport_sp.c are the real ones. All functions may be called from any thread.
  */
 #ifndef HOLDFAST_CLIENT_PORTS_H
 #define HOLDFAST_CLIENT_PORTS_H
@@ -69,9 +69,9 @@ int hfi_cond_init(pthread_cond_t *cond); /* 0 or an errno */
 
 enum hfi_open_result { HFI_OPEN_OK, HFI_OPEN_BAD_URL, HFI_OPEN_NO_MEMORY, HFI_OPEN_FAILED };
 
-/* nng REQ sockets, one for each of the URLs (separated by commas), dialling in the background. Otherwise `why` names the URL
- * and the cause. */
-enum hfi_open_result hfi_transport_nng(const char *urls, struct hfi_transport **transport, char *why, size_t why_size)
+/* A connection to each of the URLs (separated by commas), in the protocol of nng's REQ sockets, made and made again in the
+ * background. Otherwise `why` names the URL and the cause. */
+enum hfi_open_result hfi_transport_sp(const char *urls, struct hfi_transport **transport, char *why, size_t why_size)
     __attribute__((warn_unused_result));
 
 #endif

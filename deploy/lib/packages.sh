@@ -1,9 +1,9 @@
 # packages.sh - installs what Holdfast is built with and tested with, from Debian's packages. Sourced by deploy/quickstart and
 # tests/run; uses their say().
 
-HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libnng-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
+HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
 HOLDFAST_RUN_PACKAGES="postgresql"
-HOLDFAST_TEST_PACKAGES="libcmocka-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin"
+HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin"
 HOLDFAST_COVERAGE_PACKAGES="gcovr"
 
 # as_root COMMAND…: runs it with root's rights.

@@ -17,15 +17,6 @@ enum { POINTS_MAX = 1000, WATCH_S = 60, TIMEOUT_MS = 20000 };
 static struct t_server *server;
 static PGconn *sql;
 
-/* For LeakSanitizer: nng 1.5 by itself leaks a socket that is closed while it connects, which is what happens when memory ends
- * right after it was opened. What is ours is counted (points.h). */
-const char *leaks_of_nng(void) __asm__("__lsan_default_suppressions") __attribute__((visibility("default")));
-
-const char *leaks_of_nng(void)
-{
-    return "leak:libnng";
-}
-
 enum step { NEW, ACQUIRE, WRITE, RELEASE, STEPS };
 static const char *const step_names[STEPS] = {"hf_client_new", "hf_acquire", "hf_write", "hf_release"};
 

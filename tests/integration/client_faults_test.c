@@ -343,8 +343,7 @@ static void a_client_can_be_freed_amid_silence(void **state)
     px_stop(px);
 }
 
-/* nng's thread for timeouts may still be using what the client is about to close; nng panics if it is closed under it. The last
- * renewal times out just when its lease is lost, and that is when programs end. */
+/* The last renewal times out just when its lease is lost, and that is when programs end. */
 static void a_client_can_be_freed_at_the_moment_of_a_timeout(void **state)
 {
     enum { CLIENTS = 8, ROUNDS = 15 };

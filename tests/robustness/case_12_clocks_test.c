@@ -231,7 +231,7 @@ static struct sample last_sample(struct t_proc *client)
     return last;
 }
 
-/* nng's timers, such as that for the next try to connect, go by the wall clock: one that was under way would end an hour later. */
+/* A wait by the wall clock, such as that for the next try to connect, would end an hour later. */
 static void a_step_back_keeps_nobody_from_coming_back(void **state)
 {
     (void)state;

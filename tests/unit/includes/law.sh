@@ -14,7 +14,7 @@ law() {
     case "$1" in
     client/include/holdfast) echo '<holdfast/[a-z]+\.h>' ;;
     client/examples) echo '<holdfast/[a-z]+\.h>' ;;
-    client/lib) printf '%s\n' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<nng/.*>' '<protobuf-c/.*>' "$messages" ;;
+    client/lib) printf '%s\n' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
     client/cli) printf '%s\n' '"client/(cli|lib)/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
     proto/c) printf '%s\n' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     schema) echo '"schema/.*"' ;;
