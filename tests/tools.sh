@@ -1,5 +1,5 @@
-# tools.sh - the steps of tests/run that are not suites: format, tidy, model, fuzz, coverage. Sourced by it; uses its say(), give_up(),
-# build(), $passed, $failed, $jobs and $log.
+# tools.sh - the steps of tests/run that are not suites: format, tidy, model, fuzz, guard, coverage. Sourced by it; uses its say(),
+# give_up(), build(), $passed, $failed, $jobs and $log.
 
 # tool NAME: prints the path of NAME of LLVM 14, as Debian calls it or without the number. Fails if there is none.
 tool() {
@@ -124,6 +124,21 @@ run_fuzz() {
         fuzz_one "$target" "$seconds"
     done
     say "fuzz: ${#targets[@]} targets, $((SECONDS - start)) s"
+}
+
+# run_guard [--update] […]: an operation takes as many instructions, batches and SQL statements as tests/bench/guard.txt says. Counts
+# as one test.
+run_guard() {
+    local start=$SECONDS
+    build release holdfastd
+    build release holdfast
+    say "guard: counting what an operation takes"
+    if tests/bench/guard "$@" </dev/null; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+    say "guard: $((SECONDS - start)) s"
 }
 
 # run_coverage [NAME…]: runs those tests, or all, and prints how many lines of each room they ran. Servers that are killed don't

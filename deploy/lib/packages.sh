@@ -3,7 +3,7 @@
 
 HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
 HOLDFAST_RUN_PACKAGES="postgresql"
-HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin"
+HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin valgrind"
 HOLDFAST_COVERAGE_PACKAGES="gcovr"
 
 # as_root COMMAND…: runs it with root's rights.

@@ -36,15 +36,16 @@ as_postgres() {
 }
 
 # start_postgres: a fresh cluster in $scratch/pg, on a unix socket only. Durable, as initdb leaves it; only sizes differ from what
-# it chooses. Sets pg_pid, and pg_dsn up to the name of the database.
+# it chooses, and what $pg_options says. Sets pg_pid, and pg_dsn up to the name of the database.
 start_postgres() {
     local bin=$(pg_config --bindir)
     mkdir -p "$scratch/pg"
     [ "$(id -u)" != 0 ] || chown postgres "$scratch/pg"
     as_postgres "$bin/initdb" -D "$scratch/pg/data" -U bench -A trust -E UTF8 --locale=C >"$scratch/pg.log" 2>&1 ||
         give_up "initdb failed: $(tail -n 3 "$scratch/pg.log")"
+    # shellcheck disable=SC2086
     as_postgres "$bin/postgres" -D "$scratch/pg/data" -k "$scratch/pg" -h '' -c max_connections=400 -c shared_buffers=512MB \
-        -c max_wal_size=4GB >>"$scratch/pg.log" 2>&1 &
+        -c max_wal_size=4GB ${pg_options-} >>"$scratch/pg.log" 2>&1 &
     pg_pid=$!
     pg_dsn="host=$scratch/pg user=bench dbname="
     for _ in $(seq 150); do
