@@ -38,7 +38,7 @@ function cell(p, w, c, key, raw) {
 function table(title, is_latency, w, c, p, line, i, j, k) {
     line = "\n| " title " | in flight |"
     for (k = 1; k <= n_peers; k++)
-        line = line " " peer[k] " |"
+        line = line " " (peer[k] in named ? named[peer[k]] : peer[k]) " |"
     print line
     line = "|---|---:|"
     for (k = 1; k <= n_peers; k++)
@@ -65,6 +65,7 @@ function table(title, is_latency, w, c, p, line, i, j, k) {
 
 BEGIN {
     FS = "\t"
+    named["postgres"] = "hand-written SQL"; named["redis"] = "Redis"; named["holdfast"] = "Holdfast"
     n_peers = split(peers, peer, " ")
     n_works = split(works, work, " ")
     n_counts = split(counts, count, " ")

@@ -3,11 +3,13 @@
 # BENCH_BIN has the programs; the server that BENCH_SERVER names runs on the PostgreSQL that postgres.c uses.
 #   cycle  acquire-release: audited, with a fencing token
 #   renew, write, and renew-many: 500 leases a call, IN-FLIGHT being the calls; an operation is one lease renewed
+#   once   record: the result of an operation kept under a new key
 set -u
 work=$1 in_flight=$2 seconds=$3
 case "$work" in
 cycle) kind=acquire-release ;;
 renew | renew-many | write) kind=$work ;;
+once) kind=record ;;
 *)
     echo "holdfast: no work $work yet" >&2
     exit 2
