@@ -377,6 +377,71 @@ BEGIN
     END LOOP;
 END
 $$;
+-- Name: begin_batch(text[], text[], text[], bytea[], text[], bigint[], text[], smallint[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]) RETURNS TABLE(i integer, outcome smallint, attempt integer, token bigint, ttl_ms bigint, execution_id text, trigger smallint, state smallint, holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, error_class smallint, message text, sqlstate text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    t timestamptz := holdfast.clock();
+    told smallint[];
+    mine boolean[];
+    item record;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    told := pg_catalog.array_fill(NULL::smallint, ARRAY[n]);
+    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
+        fingerprint, holder, request_id)
+    SELECT x.ns, x.key, x.type, 2, 1, 1, pg_catalog.nextval('holdfast.operation_token'), t, t, t + x.ttl_ms * interval '1 millisecond',
+        x.fingerprint, x.holder, x.request_id
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id) AS x(ns, key, type, fingerprint, holder, ttl_ms,
+        request_id)
+    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        FOR item IN
+            WITH made AS MATERIALIZED (
+                SELECT x.i::int, o.namespace, o.key, o.token
+                FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+                JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+                WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid
+            ), started AS (
+                INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+                SELECT m.namespace, m.key, m.token, 1, coalesce(nullif(p_trigger[m.i], 0), 4), pg_catalog.gen_random_uuid(), t, p_holder[m.i]
+                FROM made m
+            )
+            SELECT m.i FROM made m
+        LOOP
+            told[item.i] := 200;
+        END LOOP;
+    END IF;
+    IF pg_catalog.array_position(told, NULL) IS NOT NULL THEN
+        t := holdfast.clock();
+        SELECT pg_catalog.array_agg(coalesce(told[v.i], v.outcome) ORDER BY v.i) INTO told
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+        IF 0 = ANY (told) THEN
+            SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
+            mine := holdfast.op_lock(p_ns, p_key, mine);
+            t := holdfast.clock();
+            -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
+            SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
+                ORDER BY v.i) INTO told
+            FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+            FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
+                p_trigger, mine, t, true) s
+            LOOP
+                told[item.i] := item.did;
+            END LOOP;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT x.* FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
+END
+$$;
 -- Name: break_lease(text, text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, fence bigint, live boolean, pid integer)
     LANGUAGE plpgsql
@@ -664,6 +729,10 @@ CREATE FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zone, p_en
             THEN greatest(0, holdfast.ms(p_deadline + p_lock_delay_ms * interval '1 ms' - p_t))
         ELSE 0 END
 $$;
+-- Name: jitter(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.jitter() RETURNS double precision
+    LANGUAGE sql
+    AS $$ SELECT pg_catalog.random() $$;
 -- Name: leave_batch(text[], text[], text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) RETURNS TABLE(i integer, outcome smallint, next_server text)
     LANGUAGE plpgsql
@@ -1093,6 +1162,350 @@ BEGIN
     ORDER BY c.relname;
 END
 $_$;
+-- Name: op_delay_ms(integer, integer, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) RETURNS bigint
+    LANGUAGE sql
+    AS $$ SELECT pg_catalog.floor(holdfast.jitter()
+    * (least(p_cap_ms::float8, p_base_ms * 2::float8 ^ least(p_attempts - 1, 40)) + 1))::bigint $$;
+-- Name: op_finish_batch(text[], text[], bigint[], smallint[], bytea[], text[], smallint[], text[], text[], bigint[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) RETURNS TABLE(i integer, outcome smallint, state smallint, revision integer, due_ms bigint, attempts integer, exhausted boolean, succeeded_after_retry boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    mine boolean[];
+    t timestamptz;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    mine := holdfast.op_lock(p_ns, p_key, pg_catalog.array_fill(true, ARRAY[pg_catalog.cardinality(p_ns)]));
+    t := holdfast.clock();
+    IF p_event_item IS NOT NULL THEN
+        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+            p_event_payload, (SELECT pg_catalog.array_agg(v.outcome = 210 AND p_call[v.i] = 1 ORDER BY v.i)
+                FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v));
+    END IF;
+    RETURN QUERY
+    WITH v AS MATERIALIZED (
+        SELECT v.*, p_call[v.i] AS call, p_error_class[v.i] AS class
+        FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v
+    ), again AS MATERIALIZED ( -- those that may be tried again, and when
+        SELECT v.i, v.budget_attempts >= p.max_attempts OR holdfast.ms(t - v.since) + w.wait_ms > p.max_elapsed_ms AS spent, w.wait_ms
+        FROM v CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], v.type) p
+        CROSS JOIN LATERAL (SELECT greatest(p_retry_after_ms[v.i], CASE v.class WHEN 6 THEN 0
+            ELSE holdfast.op_delay_ms(v.budget_attempts, p.base_ms, p.cap_ms) END) AS wait_ms) w
+        WHERE v.outcome = 210 AND v.call = 2 AND v.class IN (1, 2, 6) AND NOT (v.class = 6 AND v.sending)
+    ), d AS MATERIALIZED (
+        SELECT v.*, coalesce(g.wait_ms, 0) AS wait_ms, coalesce(g.spent, false) AS spent, CASE
+                WHEN v.outcome <> 210 THEN v.state
+                WHEN v.call = 1 THEN 3
+                WHEN v.call = 3 OR v.class = 4 OR (v.class = 6 AND v.sending) THEN 5
+                WHEN v.class = 3 THEN 4
+                WHEN v.class = 5 OR g.spent THEN 6
+                ELSE 1 END::smallint AS next
+        FROM v LEFT JOIN again g ON g.i = v.i
+    ), moved AS (
+        UPDATE holdfast.operation o SET state = d.next, sending = false, revision = o.revision + 1, changed_at = t,
+            deadline = CASE d.next WHEN 1 THEN t + d.wait_ms * interval '1 millisecond' END, request_id = NULL,
+            result = CASE d.call WHEN 1 THEN p_result[d.i] END, result_ref = CASE d.call WHEN 1 THEN nullif(p_result_ref[d.i], '') END,
+            error_class = CASE d.call WHEN 1 THEN NULL WHEN 2 THEN d.class ELSE o.error_class END,
+            message = CASE d.call WHEN 1 THEN NULL ELSE p_message[d.i] END,
+            sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') WHEN 1 THEN NULL ELSE o.sqlstate END
+        FROM d WHERE o.ctid = d.o_tid AND d.outcome = 210
+    ), ended AS (
+        UPDATE holdfast.attempt a SET outcome = CASE d.call WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 4 END, ended_at = t,
+            error_class = CASE d.call WHEN 2 THEN d.class WHEN 3 THEN 4 END,
+            message = CASE d.call WHEN 1 THEN NULL ELSE nullif(p_message[d.i], '') END,
+            sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') END
+        FROM d WHERE a.ctid = d.a_tid AND d.outcome = 210
+    ), evidence AS (
+        UPDATE holdfast.attempt a SET late_at = t, late_count = a.late_count + 1,
+            late_call = CASE d.call WHEN 1 THEN 'Complete' WHEN 2 THEN 'Fail' ELSE 'MarkUnknown' END,
+            late_result = p_result[d.i],
+            late_message = coalesce(nullif(p_message[d.i], ''), nullif(p_result_ref[d.i], ''))
+        FROM d WHERE a.ctid = d.a_tid AND d.outcome IN (212, 213)
+    )
+    SELECT d.i, d.outcome, coalesce(d.next, 0::smallint), coalesce(d.revision, 0) + CASE d.outcome WHEN 210 THEN 1 ELSE 0 END,
+        CASE WHEN d.outcome = 210 AND d.next = 1 THEN d.wait_ms
+            WHEN d.outcome = 211 AND d.next = 1 THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
+        coalesce(d.attempts, 0), d.outcome = 210 AND d.spent, d.outcome = 210 AND d.call = 1 AND d.attempts > 1
+    FROM d;
+END
+$$;
+-- Name: op_lock(text[], text[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_lock(p_ns text[], p_key text[], p_wanted boolean[]) RETURNS boolean[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    got int[];
+    flags boolean[] := pg_catalog.array_fill(false, ARRAY[pg_catalog.cardinality(p_ns)]);
+    place int;
+BEGIN
+    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+        SELECT x.i::int FROM unnest(p_ns, p_key, p_wanted) WITH ORDINALITY AS x(ns, key, wanted, i)
+        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+        WHERE x.wanted FOR NO KEY UPDATE OF o SKIP LOCKED) s;
+    FOREACH place IN ARRAY coalesce(got, '{}') LOOP
+        flags[place] := true;
+    END LOOP;
+    RETURN flags;
+END
+$$;
+-- Name: op_owner_verdicts(text[], text[], bigint[], smallint[], smallint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, o_tid tid, a_tid tid, state smallint, revision integer, attempts integer, budget_attempts integer, type text, sending boolean, deadline timestamp with time zone, since timestamp with time zone)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN o.key IS NULL THEN 216
+            WHEN NOT p_mine[x.i] THEN 5
+            WHEN x.token = o.token AND o.state = 2 THEN
+                CASE WHEN o.deadline <= p_t THEN 213 WHEN x.call = 4 AND o.sending THEN 211 ELSE 210 END
+            WHEN a.key IS NULL THEN CASE WHEN x.token < o.token THEN 212 ELSE 213 END
+            WHEN CASE x.call WHEN 1 THEN a.outcome = 1 WHEN 2 THEN a.outcome = 2 AND a.error_class = x.error_class
+                WHEN 3 THEN a.outcome = 4 AND a.error_class IS NOT NULL ELSE false END THEN 211
+            WHEN x.token < o.token THEN 212
+            WHEN a.outcome = 0 OR a.outcome = 3 OR (a.outcome = 4 AND a.error_class IS NULL) THEN 213
+            ELSE 214
+        END::smallint, o.ctid, a.ctid, o.state, o.revision, o.attempts, o.budget_attempts, o.type, o.sending, o.deadline,
+        coalesce(o.budget_since, o.created_at)
+    FROM unnest(p_ns, p_key, p_token, p_call, p_error_class) WITH ORDINALITY AS x(ns, key, token, call, error_class, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+    LEFT JOIN holdfast.attempt a ON a.namespace = x.ns AND a.key = x.key AND a.token = x.token
+$$;
+-- Name: op_policy(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_policy(p_ns text, p_type text) RETURNS TABLE(max_attempts integer, max_elapsed_ms bigint, base_ms integer, cap_ms integer, on_lost smallint, retention_ms bigint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p.max_attempts, p.max_elapsed_ms, p.base_ms, p.cap_ms, p.on_lost, p.retention_ms FROM (
+        SELECT q.*, 1 AS rank FROM holdfast.operation_policy q WHERE q.namespace = p_ns AND q.type = p_type
+        UNION ALL SELECT q.*, 2 FROM holdfast.operation_policy q WHERE q.namespace = p_ns AND q.type = ''
+        UNION ALL SELECT p_ns, p_type, 10, 86400000, 1000, 300000, 1::smallint, 2592000000, 3) p
+    ORDER BY p.rank LIMIT 1
+$$;
+-- Name: op_record_batch(text[], text[], text[], bytea[], bytea[], text[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) RETURNS TABLE(i integer, outcome smallint, state smallint, holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, attempt integer, error_class smallint, message text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    t timestamptz := holdfast.clock();
+    n_made int;
+    made int[];
+    told smallint[];
+    place int;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+    SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
+    ON CONFLICT DO NOTHING;
+    GET DIAGNOSTICS n_made = ROW_COUNT;
+    IF n_made < n THEN
+        SELECT pg_catalog.array_agg(x.i::int) INTO made FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid;
+    END IF;
+    IF p_event_item IS NOT NULL THEN
+        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+            p_event_payload, CASE WHEN n_made = n THEN pg_catalog.array_fill(true, ARRAY[n]) ELSE holdfast.flags(made, n) END);
+    END IF;
+    IF n_made = n THEN
+        RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text
+            FROM pg_catalog.generate_series(1, n) g;
+        RETURN;
+    END IF;
+    t := holdfast.clock();
+    SELECT pg_catalog.array_agg(CASE v.outcome WHEN 0 THEN 205::smallint ELSE v.outcome END ORDER BY v.i) INTO told
+    FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, pg_catalog.array_fill(''::text, ARRAY[n]), t) v;
+    FOREACH place IN ARRAY coalesce(made, '{}') LOOP
+        told[place] := 210;
+    END LOOP;
+    RETURN QUERY SELECT x.i, x.outcome, x.state, x.holder, x.remaining_ms, x.result, x.result_ref, x.ended_unix_ms, x.attempt,
+        x.error_class, x.message FROM holdfast.op_tell(p_ns, p_key, told, t) x;
+END
+$$;
+-- Name: op_renew_batch(text[], text[], bigint[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_renew_batch(p_ns text[], p_key text[], p_token bigint[], p_ttl_ms bigint[]) RETURNS TABLE(i integer, outcome smallint, ttl_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    mine boolean[];
+    t timestamptz;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    mine := holdfast.op_lock(p_ns, p_key, pg_catalog.array_fill(true, ARRAY[pg_catalog.cardinality(p_ns)]));
+    t := holdfast.clock();
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT x.i::int, o.ctid AS o_tid, greatest(o.deadline, t + x.ttl_ms * interval '1 millisecond') AS until, CASE
+                WHEN n.name IS NULL THEN 90
+                WHEN o.key IS NULL OR x.token > o.token THEN 15
+                WHEN NOT mine[x.i] THEN 5
+                WHEN x.token < o.token THEN CASE WHEN a.key IS NULL THEN 15 ELSE 12 END
+                WHEN o.state = 2 AND o.deadline = '-infinity' THEN 14
+                WHEN o.state = 2 THEN CASE WHEN o.deadline > t THEN 10 ELSE 11 END
+                WHEN a.outcome IN (3, 4) AND a.error_class IS NULL THEN 11
+                WHEN o.state = 7 THEN 14
+                ELSE 13 END::smallint AS outcome
+        FROM unnest(p_ns, p_key, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, key, token, ttl_ms, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+        LEFT JOIN holdfast.attempt a ON a.namespace = x.ns AND a.key = x.key AND a.token = x.token
+            AND (x.token < o.token OR o.state <> 2)
+    ), changed AS (
+        UPDATE holdfast.operation o SET deadline = d.until FROM d WHERE o.ctid = d.o_tid AND d.outcome = 10
+    )
+    SELECT d.i, d.outcome, CASE d.outcome WHEN 10 THEN holdfast.ms(d.until - holdfast.clock()) ELSE 0 END FROM d;
+END
+$$;
+-- Name: op_sending_batch(text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_sending_batch(p_ns text[], p_key text[], p_token bigint[]) RETURNS TABLE(i integer, outcome smallint, remaining_ms bigint, state smallint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    mine boolean[];
+    t timestamptz;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    mine := holdfast.op_lock(p_ns, p_key, pg_catalog.array_fill(true, ARRAY[n]));
+    t := holdfast.clock();
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT v.i, v.outcome, v.o_tid, v.a_tid, v.state, v.deadline
+        FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, pg_catalog.array_fill(4::smallint, ARRAY[n]),
+            pg_catalog.array_fill(0::smallint, ARRAY[n]), mine, t) v
+    ), marked AS (
+        UPDATE holdfast.operation o SET sending = true, changed_at = t FROM d WHERE o.ctid = d.o_tid AND d.outcome = 210
+    ), noted AS (
+        UPDATE holdfast.attempt a SET sending_at = t FROM d WHERE a.ctid = d.a_tid AND d.outcome = 210
+    )
+    SELECT d.i, d.outcome, CASE WHEN d.outcome IN (210, 211) THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
+        coalesce(d.state, 0::smallint)
+    FROM d;
+END
+$$;
+-- Name: op_start(text[], text[], text[], bytea[], text[], bigint[], text[], smallint[], boolean[], timestamp with time zone, boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean) RETURNS TABLE(i integer, did smallint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.error_class, CASE
+                WHEN v.state = 1 THEN 200
+                WHEN v.sending OR p.on_lost = 1 THEN 206
+                WHEN v.budget_attempts >= p.max_attempts OR holdfast.ms(p_t - v.since) > p.max_elapsed_ms THEN 207
+                ELSE 200 END::smallint AS did,
+            CASE
+                WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
+                WHEN v.state = 2 OR a.outcome = 3 THEN 3
+                WHEN v.budget_attempts = 0 THEN 4
+                ELSE 2 END::smallint AS trigger,
+            CASE WHEN p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
+        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
+        LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
+        WHERE v.outcome = 0 AND p_mine[v.i]
+    ), moved AS (
+        UPDATE holdfast.operation o SET
+            state = CASE d.did WHEN 200 THEN 2 WHEN 206 THEN 5 ELSE 6 END,
+            sending = false, revision = o.revision + 1,
+            attempts = CASE d.did WHEN 200 THEN o.attempts + 1 ELSE o.attempts END,
+            budget_attempts = CASE d.did WHEN 200 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
+            token = CASE d.did WHEN 200 THEN d.new_token ELSE o.token END,
+            deadline = CASE d.did WHEN 200 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' END,
+            changed_at = p_t,
+            holder = CASE d.did WHEN 200 THEN p_holder[d.i] ELSE o.holder END,
+            request_id = CASE d.did WHEN 200 THEN p_request_id[d.i] END,
+            message = CASE
+                WHEN d.did = 200 OR (d.did = 207 AND o.error_class IS NOT NULL) THEN o.message
+                WHEN d.did = 206 AND d.sending THEN 'the attempt was lost while it was sending'
+                ELSE 'the attempt was lost' END
+        FROM d WHERE o.ctid = d.o_tid AND (d.did <> 200 OR p_start)
+    ), closed AS (
+        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
+        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+            AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
+    ), lost AS (
+        INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
+        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast', CASE d.did WHEN 200 THEN 'taken over' WHEN 206 THEN 'unknown' ELSE 'review' END
+        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+    ), started AS (
+        INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+        SELECT p_ns[d.i], p_key[d.i], d.new_token, d.attempts + 1, d.trigger, pg_catalog.gen_random_uuid(), p_t, p_holder[d.i]
+        FROM d WHERE d.did = 200 AND p_start
+    )
+    SELECT d.i, d.did FROM d WHERE d.did <> 200 OR p_start;
+END
+$$;
+-- Name: op_state_at(smallint, boolean, timestamp with time zone, text, text, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_state_at(p_state smallint, p_sending boolean, p_deadline timestamp with time zone, p_ns text, p_type text, p_t timestamp with time zone) RETURNS smallint
+    LANGUAGE sql STABLE
+    AS $$ SELECT CASE WHEN p_state = 2 AND p_deadline <= p_t
+    AND (p_sending OR (SELECT p.on_lost FROM holdfast.op_policy(p_ns, p_type) p) = 1) THEN 5::smallint ELSE p_state END $$;
+-- Name: op_tell(text[], text[], smallint[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, attempt integer, token bigint, ttl_ms bigint, execution_id text, trigger smallint, state smallint, holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, error_class smallint, message text, sqlstate text)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, x.outcome, coalesce(o.attempts, 0), coalesce(o.token, 0),
+        CASE WHEN x.outcome IN (200, 201) THEN holdfast.ms(o.deadline - p_t) ELSE 0 END,
+        coalesce(a.execution_id::text, ''), coalesce(a.trigger, 0::smallint), coalesce(o.state, 0::smallint),
+        CASE WHEN o.state = 1 THEN '' ELSE coalesce(o.holder, '') END,
+        CASE WHEN o.state IN (1, 2) THEN greatest(0, holdfast.ms(o.deadline - p_t)) ELSE 0 END,
+        CASE WHEN x.outcome = 202 THEN o.result END, coalesce(o.result_ref, ''), coalesce(holdfast.unix_ms(o.changed_at), 0),
+        coalesce(o.error_class, 0::smallint), coalesce(o.message, ''), coalesce(o.sqlstate, '')
+    FROM unnest(p_ns, p_key, p_outcome) WITH ORDINALITY AS x(ns, key, outcome, i)
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key AND x.outcome NOT IN (5, 90, 208)
+    LEFT JOIN holdfast.attempt a ON a.namespace = x.ns AND a.key = x.key AND a.token = o.token AND x.outcome IN (200, 201)
+    WHERE x.outcome IS NOT NULL
+$$;
+-- Name: op_verdicts(text[], text[], text[], bytea[], text[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, o_tid tid, state smallint, sending boolean, attempts integer, budget_attempts integer, token bigint, deadline timestamp with time zone, since timestamp with time zone, changed_at timestamp with time zone, holder text, error_class smallint)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT x.i::int, CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN o.key IS NULL THEN 5
+            WHEN o.type <> x.type OR o.fingerprint <> x.fingerprint THEN 208
+            WHEN o.state = 3 THEN 202
+            WHEN o.state = 4 THEN 203
+            WHEN o.state = 7 THEN 204
+            WHEN o.state = 5 THEN 206
+            WHEN o.state = 6 THEN 207
+            WHEN o.deadline <= p_t THEN 0
+            WHEN o.state = 2 AND o.request_id = x.request_id THEN 201
+            ELSE 205
+        END::smallint, o.ctid, o.state, o.sending, o.attempts, o.budget_attempts, o.token, o.deadline,
+        coalesce(o.budget_since, o.created_at), o.changed_at, o.holder, o.error_class
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_request_id) WITH ORDINALITY AS x(ns, key, type, fingerprint, request_id, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+$$;
+-- Name: operation_move(smallint, smallint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.operation_move(p_from smallint, p_to smallint) RETURNS boolean
+    LANGUAGE sql IMMUTABLE
+    AS $$ SELECT p_from = p_to OR CASE p_from
+    WHEN 0 THEN p_to IN (1, 2, 3)
+    WHEN 1 THEN p_to IN (2, 3, 7)
+    WHEN 2 THEN p_to IN (1, 3, 4, 5, 6)
+    WHEN 5 THEN p_to IN (1, 3, 4, 7)
+    WHEN 6 THEN p_to IN (1, 7)
+    ELSE false END $$;
 -- Name: policy_changes(holdfast.namespace, holdfast.namespace); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) RETURNS text
     LANGUAGE sql STABLE
@@ -1105,6 +1518,28 @@ $$;
 CREATE FUNCTION holdfast.prefix_end(p_prefix text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_prefix || pg_catalog.repeat(pg_catalog.chr(1114111), 64) $$;
+-- Name: put_events(text[], text[], integer[], text[], text[], text[], bytea[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    lock bigint;
+BEGIN
+    FOR lock IN
+        SELECT DISTINCT pg_catalog.hashtextextended(e.aggregate_type || E'\x01' || e.aggregate_id || E'\x01' || p_ns[e.item], 4711)
+        FROM unnest(p_item, p_aggregate_type, p_aggregate_id) AS e(item, aggregate_type, aggregate_id)
+        WHERE p_take[e.item] ORDER BY 1
+    LOOP
+        PERFORM pg_catalog.pg_advisory_xact_lock(lock);
+    END LOOP;
+    INSERT INTO holdfast.outbox (id, aggregatetype, aggregateid, type, payload, namespace, operation)
+    SELECT pg_catalog.nextval('holdfast.outbox_id'), s.* FROM (
+        SELECT e.aggregate_type, e.aggregate_id, e.type, e.payload, p_ns[e.item], p_operation[e.item]
+        FROM unnest(p_item, p_aggregate_type, p_aggregate_id, p_type, p_payload) WITH ORDINALITY
+            AS e(item, aggregate_type, aggregate_id, type, payload, place)
+        WHERE p_take[e.item] ORDER BY e.place) s;
+END
+$$;
 -- Name: read_batch(text[], text[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) RETURNS TABLE(i integer, outcome smallint, value bytea, "exists" boolean, version bigint, fence bigint, token bigint, updated_unix_ms bigint)
     LANGUAGE plpgsql
@@ -1119,6 +1554,14 @@ BEGIN
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     LEFT JOIN holdfast.resource r ON r.namespace = n.name AND r.name = x.resource
     LEFT JOIN holdfast.resource_value v ON v.namespace = r.namespace AND v.resource = r.name;
+END
+$$;
+-- Name: refuse_move(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.refuse_move() RETURNS trigger
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    RAISE EXCEPTION 'holdfast: operation "%" may not go from state % to state %', NEW.key, OLD.state, NEW.state USING ERRCODE = 'HF003';
 END
 $$;
 -- Name: release_batch(text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1619,6 +2062,53 @@ CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token 
     LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
     LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
 $$;
+-- Name: action; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.action (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    function text NOT NULL,
+    role name NOT NULL,
+    timeout_ms integer NOT NULL,
+    registered_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT action_timeout_ms_check CHECK (((timeout_ms >= 1) AND (timeout_ms <= 30000)))
+);
+-- Name: TABLE action; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.action IS 'SQL functions that OperationService.Execute may call.';
+-- Name: COLUMN action.function; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.action.function IS 'Quoted as needed: schema.name. Of f(key text, args jsonb) returns jsonb.';
+-- Name: COLUMN action.role; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.action.role IS 'Its owner when it was registered; an execution requires that it still is.';
+-- Name: attempt; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.attempt (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    token bigint NOT NULL,
+    attempt integer NOT NULL,
+    trigger smallint NOT NULL,
+    outcome smallint DEFAULT 0 NOT NULL,
+    error_class smallint,
+    late_count integer DEFAULT 0 NOT NULL,
+    execution_id uuid NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    sending_at timestamp with time zone,
+    late_at timestamp with time zone,
+    holder text NOT NULL,
+    message text,
+    sqlstate text COLLATE pg_catalog."C",
+    late_call text COLLATE pg_catalog."C",
+    late_result bytea,
+    late_message text
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
+-- Name: COLUMN attempt.trigger; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.attempt.trigger IS '1 SCHEDULED, 2 RETRY, 3 TAKEOVER, 4 MANUAL.';
+-- Name: COLUMN attempt.outcome; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.attempt.outcome IS '0 it runs, 1 SUCCEEDED, 2 FAILED, 3 LOST, 4 UNKNOWN.';
+-- Name: COLUMN attempt.error_class; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.attempt.error_class IS '1 TRANSIENT, 2 CONFLICT, 3 BUSINESS, 4 UNKNOWN, 5 CONFIG, 6 FENCED.';
+-- Name: COLUMN attempt.late_at; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.attempt.late_at IS 'When its owner last told an outcome that was refused; the late_ columns keep what it told.';
 -- Name: audit_id; Type: SEQUENCE; Schema: holdfast; Owner: -
 CREATE SEQUENCE holdfast.audit_id
     START WITH 1
@@ -1636,7 +2126,8 @@ CREATE TABLE holdfast.audit (
     token bigint NOT NULL,
     prior bigint,
     actor text,
-    detail text
+    detail text,
+    operation text COLLATE pg_catalog."C"
 )
 PARTITION BY RANGE (at);
 -- Name: TABLE audit; Type: COMMENT; Schema: holdfast; Owner: -
@@ -1648,7 +2139,7 @@ COMMENT ON COLUMN holdfast.audit.id IS 'Rises within one resource in the order o
 -- Name: COLUMN audit.at; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.at IS 'clock_timestamp(), not holdfast.clock(): it chooses the partition.';
 -- Name: COLUMN audit.kind; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy.';
+COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy; of operations: lost, retry, cancel, reconcile, compensate, action.';
 -- Name: COLUMN audit.token; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.token IS 'Granted, expired, released, broken, or written under. floor: the new floor. policy: 0.';
 -- Name: COLUMN audit.prior; Type: COMMENT; Schema: holdfast; Owner: -
@@ -1657,6 +2148,8 @@ COMMENT ON COLUMN holdfast.audit.prior IS 'takeover: the token that ran out. bre
 COMMENT ON COLUMN holdfast.audit.actor IS 'grant, takeover, expire, release: the holder. break, floor, policy: who did it.';
 -- Name: COLUMN audit.detail; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.detail IS 'grant, takeover, expire: the task. break, floor: the reason. policy: what was changed.';
+-- Name: COLUMN audit.operation; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.audit.operation IS 'The key, if it concerns an operation; resource is NULL then.';
 -- Name: identity; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.identity (
     only_row boolean DEFAULT true NOT NULL,
@@ -1703,6 +2196,118 @@ CREATE TABLE holdfast.migration (
 );
 -- Name: TABLE migration; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON TABLE holdfast.migration IS 'Migrations applied. Binaries that know a schema version of at least the greatest compatible_from work with this database.';
+-- Name: operation; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.operation (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    state smallint NOT NULL,
+    sending boolean DEFAULT false NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    budget_attempts integer DEFAULT 0 NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    error_class smallint,
+    priority integer,
+    token bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    deadline timestamp with time zone,
+    budget_since timestamp with time zone,
+    fingerprint bytea NOT NULL,
+    holder text,
+    request_id text COLLATE pg_catalog."C",
+    result bytea,
+    result_ref text,
+    message text,
+    sqlstate text COLLATE pg_catalog."C",
+    compensates text COLLATE pg_catalog."C",
+    compensated_by text COLLATE pg_catalog."C",
+    payload bytea,
+    CONSTRAINT operation_check CHECK (((state <> ALL (ARRAY[1, 2])) OR (deadline IS NOT NULL))),
+    CONSTRAINT operation_state_check CHECK (((state >= 1) AND (state <= 7)))
+)
+WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
+-- Name: TABLE operation; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.operation IS 'One business action under its key, that takes effect once. What may follow what: operation_move().';
+-- Name: COLUMN operation.state; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.state IS '1 PENDING, 2 RUNNING, 3 SUCCEEDED, 4 FAILED, 5 UNKNOWN, 6 REVIEW, 7 CANCELLED.';
+-- Name: COLUMN operation.sending; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.sending IS 'RUNNING: an effect elsewhere may have been sent, so its loss leads to UNKNOWN.';
+-- Name: COLUMN operation.attempts; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.attempts IS 'Attempts started.';
+-- Name: COLUMN operation.budget_attempts; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.budget_attempts IS 'Those that count for max_attempts: since the last decision to retry.';
+-- Name: COLUMN operation.revision; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.revision IS 'Counts changes of state, and attempts.';
+-- Name: COLUMN operation.token; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.token IS 'Of the newest attempt; 0 = there was none.';
+-- Name: COLUMN operation.changed_at; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.changed_at IS 'When it came into this state.';
+-- Name: COLUMN operation.deadline; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.deadline IS 'RUNNING: the attempt lives while holdfast.clock() is before this. PENDING: when it is due.';
+-- Name: COLUMN operation.budget_since; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.budget_since IS 'Since when max_elapsed_ms counts; NULL = since created_at.';
+-- Name: COLUMN operation.fingerprint; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without a lock.';
+-- Name: COLUMN operation.request_id; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
+-- Name: COLUMN operation.message; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
+-- Name: COLUMN operation.compensates; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
+-- Name: operation_policy; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.operation_policy (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    max_attempts integer DEFAULT 10 NOT NULL,
+    max_elapsed_ms bigint DEFAULT 86400000 NOT NULL,
+    base_ms integer DEFAULT 1000 NOT NULL,
+    cap_ms integer DEFAULT 300000 NOT NULL,
+    on_lost smallint DEFAULT 1 NOT NULL,
+    retention_ms bigint DEFAULT '2592000000'::bigint NOT NULL,
+    CONSTRAINT operation_policy_base_ms_check CHECK (((base_ms >= 1) AND (base_ms <= 86400000))),
+    CONSTRAINT operation_policy_cap_ms_check CHECK (((cap_ms >= 1) AND (cap_ms <= 86400000))),
+    CONSTRAINT operation_policy_check CHECK ((base_ms <= cap_ms)),
+    CONSTRAINT operation_policy_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
+    CONSTRAINT operation_policy_max_elapsed_ms_check CHECK (((max_elapsed_ms >= 1) AND (max_elapsed_ms <= '31536000000'::bigint))),
+    CONSTRAINT operation_policy_on_lost_check CHECK ((on_lost = ANY (ARRAY[1, 2]))),
+    CONSTRAINT operation_policy_retention_ms_check CHECK (((retention_ms >= 1) AND (retention_ms <= '315360000000'::bigint)))
+);
+-- Name: TABLE operation_policy; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.operation_policy IS 'Those that were set. Type '''' holds for the types of its namespace that have no row; without any row the defaults hold.';
+-- Name: COLUMN operation_policy.on_lost; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation_policy.on_lost IS 'What becomes of an operation whose attempt was lost and had not been sending: 1 UNKNOWN, 2 it may run again.';
+-- Name: operation_token; Type: SEQUENCE; Schema: holdfast; Owner: -
+CREATE SEQUENCE holdfast.operation_token
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+-- Name: outbox; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.outbox (
+    id bigint NOT NULL,
+    aggregatetype text NOT NULL,
+    aggregateid text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL,
+    payload bytea NOT NULL,
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    operation text COLLATE pg_catalog."C",
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL
+);
+-- Name: TABLE outbox; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.outbox IS 'Events, each written in the transaction of what it tells of.';
+-- Name: COLUMN outbox.id; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.outbox.id IS 'Drawn under the lock of its aggregate: within one aggregate in the order of the commits.';
+-- Name: COLUMN outbox.operation; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.outbox.operation IS 'The key of the operation that it belongs to, if any.';
+-- Name: outbox_id; Type: SEQUENCE; Schema: holdfast; Owner: -
+CREATE SEQUENCE holdfast.outbox_id
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
 -- Name: refusal; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.refusal (
     namespace text NOT NULL COLLATE pg_catalog."C",
@@ -1799,6 +2404,12 @@ COMMENT ON COLUMN holdfast.waiter.since IS 'When the first of that server''s cal
 COMMENT ON COLUMN holdfast.waiter.until IS 'When the last of them will have given up: from then on the row counts for nothing.';
 -- Name: COLUMN waiter.turn_until; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.waiter.turn_until IS 'Until then the free resource is granted to nobody but this server. At most one row a resource has a turn, and none while a lease lives.';
+-- Name: action action_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.action
+    ADD CONSTRAINT action_pkey PRIMARY KEY (namespace, name);
+-- Name: attempt attempt_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.attempt
+    ADD CONSTRAINT attempt_pkey PRIMARY KEY (namespace, key, token);
 -- Name: identity identity_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (only_row);
@@ -1814,6 +2425,15 @@ ALTER TABLE ONLY holdfast.migration
 -- Name: namespace namespace_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.namespace
     ADD CONSTRAINT namespace_pkey PRIMARY KEY (name);
+-- Name: operation operation_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.operation
+    ADD CONSTRAINT operation_pkey PRIMARY KEY (namespace, key);
+-- Name: operation_policy operation_policy_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.operation_policy
+    ADD CONSTRAINT operation_policy_pkey PRIMARY KEY (namespace, type);
+-- Name: outbox outbox_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.outbox
+    ADD CONSTRAINT outbox_pkey PRIMARY KEY (namespace, id);
 -- Name: refusal refusal_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.refusal
     ADD CONSTRAINT refusal_pkey PRIMARY KEY (namespace, resource, token, minute);
@@ -1838,6 +2458,20 @@ CREATE INDEX audit_id_resource ON ONLY holdfast.audit USING brin (id, resource t
 CREATE INDEX namespace_max_leases ON holdfast.namespace USING btree (name) WHERE (max_leases > 0);
 -- Name: namespace_max_value_bytes; Type: INDEX; Schema: holdfast; Owner: -
 CREATE INDEX namespace_max_value_bytes ON holdfast.namespace USING btree (name) WHERE (max_value_bytes > 0);
+-- Name: operation_compensating; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_compensating ON holdfast.operation USING btree (changed_at) WHERE ((compensates IS NOT NULL) AND (state = ANY (ARRAY[1, 2, 5, 6])));
+-- Name: operation_due; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_due ON holdfast.operation USING btree (namespace, type, changed_at) WHERE (state = 1);
+-- Name: operation_review; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_review ON holdfast.operation USING btree (changed_at) WHERE (state = 6);
+-- Name: operation_running; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_running ON holdfast.operation USING btree (namespace, key) WHERE (state = 2);
+-- Name: operation_sending; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_sending ON holdfast.operation USING btree (changed_at) WHERE ((state = 2) AND sending);
+-- Name: operation_unknown; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX operation_unknown ON holdfast.operation USING btree (changed_at) WHERE (state = 5);
+-- Name: operation legal_moves; Type: TRIGGER; Schema: holdfast; Owner: -
+CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW WHEN ((NOT holdfast.operation_move(old.state, new.state))) EXECUTE FUNCTION holdfast.refuse_move();
 -- Name: SCHEMA holdfast; Type: ACL; Schema: -; Owner: -
 GRANT USAGE ON SCHEMA holdfast TO holdfast_user;
 -- Name: FUNCTION acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text); Type: ACL; Schema: holdfast; Owner: -
@@ -1860,6 +2494,8 @@ REVOKE ALL ON FUNCTION holdfast.allow_role(role name, namespace text) FROM PUBLI
 REVOKE ALL ON FUNCTION holdfast.attach() FROM PUBLIC;
 -- Name: FUNCTION audit_list(p_ns text, p_resource text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]) FROM PUBLIC;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean); Type: ACL; Schema: holdfast; Owner: -
@@ -1887,6 +2523,8 @@ REVOKE ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigin
 GRANT ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) TO holdfast_user;
 -- Name: FUNCTION in_the_way_ms(p_deadline timestamp with time zone, p_ended smallint, p_lock_delay_ms integer, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zone, p_ended smallint, p_lock_delay_ms integer, p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION jitter(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.jitter() FROM PUBLIC;
 -- Name: FUNCTION leave_batch(p_ns text[], p_resource text[], p_server text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) FROM PUBLIC;
 -- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
@@ -1921,12 +2559,42 @@ REVOKE ALL ON FUNCTION holdfast.note_expired(p_ns text, p_max integer, p_t times
 REVOKE ALL ON FUNCTION holdfast.notify_batch(p_server text[], p_payload text[]) FROM PUBLIC;
 -- Name: FUNCTION old_partitions(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.old_partitions() FROM PUBLIC;
+-- Name: FUNCTION op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) FROM PUBLIC;
+-- Name: FUNCTION op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
+-- Name: FUNCTION op_lock(p_ns text[], p_key text[], p_wanted boolean[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_lock(p_ns text[], p_key text[], p_wanted boolean[]) FROM PUBLIC;
+-- Name: FUNCTION op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION op_policy(p_ns text, p_type text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_policy(p_ns text, p_type text) FROM PUBLIC;
+-- Name: FUNCTION op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
+-- Name: FUNCTION op_renew_batch(p_ns text[], p_key text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_renew_batch(p_ns text[], p_key text[], p_token bigint[], p_ttl_ms bigint[]) FROM PUBLIC;
+-- Name: FUNCTION op_sending_batch(p_ns text[], p_key text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_sending_batch(p_ns text[], p_key text[], p_token bigint[]) FROM PUBLIC;
+-- Name: FUNCTION op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean) FROM PUBLIC;
+-- Name: FUNCTION op_state_at(p_state smallint, p_sending boolean, p_deadline timestamp with time zone, p_ns text, p_type text, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_state_at(p_state smallint, p_sending boolean, p_deadline timestamp with time zone, p_ns text, p_type text, p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION operation_move(p_from smallint, p_to smallint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.operation_move(p_from smallint, p_to smallint) FROM PUBLIC;
 -- Name: FUNCTION policy_changes(p_old holdfast.namespace, p_new holdfast.namespace); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) FROM PUBLIC;
 -- Name: FUNCTION prefix_end(p_prefix text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.prefix_end(p_prefix text) FROM PUBLIC;
+-- Name: FUNCTION put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) FROM PUBLIC;
 -- Name: FUNCTION read_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
+-- Name: FUNCTION refuse_move(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.refuse_move() FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]); Type: ACL; Schema: holdfast; Owner: -

@@ -1,0 +1,245 @@
+-- Operations: the states, what decides about them, and the calls of those who work. All verdicts take what a key was begun with
+-- into account first: another type or fingerprint is told nothing else (P4). Both never change, so they are read without a lock.
+
+-- What may follow what: 1 PENDING, 2 RUNNING, 3 SUCCEEDED, 4 FAILED, 5 UNKNOWN, 6 REVIEW, 7 CANCELLED; 0 = there was nothing. The same
+-- table as server/core/moves.c.
+CREATE OR REPLACE FUNCTION holdfast.operation_move(p_from smallint, p_to smallint) RETURNS boolean LANGUAGE sql IMMUTABLE
+AS $$ SELECT p_from = p_to OR CASE p_from
+    WHEN 0 THEN p_to IN (1, 2, 3)
+    WHEN 1 THEN p_to IN (2, 3, 7)
+    WHEN 2 THEN p_to IN (1, 3, 4, 5, 6)
+    WHEN 5 THEN p_to IN (1, 3, 4, 7)
+    WHEN 6 THEN p_to IN (1, 7)
+    ELSE false END $$;
+
+-- Raises HF003: for the trigger below, which calls it only when a move is illegal.
+CREATE OR REPLACE FUNCTION holdfast.refuse_move() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'holdfast: operation "%" may not go from state % to state %', NEW.key, OLD.state, NEW.state USING ERRCODE = 'HF003';
+END
+$$;
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'holdfast.operation'::regclass AND tgname = 'legal_moves') THEN
+        CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW
+            WHEN (NOT holdfast.operation_move(OLD.state, NEW.state)) EXECUTE FUNCTION holdfast.refuse_move();
+    END IF;
+END
+$$;
+
+-- The policy of a type: its own, else that of its namespace, else the defaults.
+CREATE OR REPLACE FUNCTION holdfast.op_policy(p_ns text, p_type text)
+RETURNS TABLE (max_attempts int, max_elapsed_ms bigint, base_ms int, cap_ms int, on_lost smallint, retention_ms bigint)
+LANGUAGE sql STABLE AS $$
+    SELECT p.max_attempts, p.max_elapsed_ms, p.base_ms, p.cap_ms, p.on_lost, p.retention_ms FROM (
+        SELECT q.*, 1 AS rank FROM holdfast.operation_policy q WHERE q.namespace = p_ns AND q.type = p_type
+        UNION ALL SELECT q.*, 2 FROM holdfast.operation_policy q WHERE q.namespace = p_ns AND q.type = ''
+        UNION ALL SELECT p_ns, p_type, 10, 86400000, 1000, 300000, 1::smallint, 2592000000, 3) p
+    ORDER BY p.rank LIMIT 1
+$$;
+
+-- In [0, 1): tests replace it.
+CREATE OR REPLACE FUNCTION holdfast.jitter() RETURNS float8 LANGUAGE sql VOLATILE AS $$ SELECT pg_catalog.random() $$;
+
+-- How long to wait before the attempt that follows p_attempts: anything from 0 to min(cap, base × 2^(attempts − 1)).
+CREATE OR REPLACE FUNCTION holdfast.op_delay_ms(p_attempts int, p_base_ms int, p_cap_ms int) RETURNS bigint LANGUAGE sql VOLATILE
+AS $$ SELECT pg_catalog.floor(holdfast.jitter()
+    * (least(p_cap_ms::float8, p_base_ms * 2::float8 ^ least(p_attempts - 1, 40)) + 1))::bigint $$;
+
+-- The state as it is at t: an attempt whose lease ended is not there any more, whether or not anybody has noticed.
+CREATE OR REPLACE FUNCTION holdfast.op_state_at(p_state smallint, p_sending boolean, p_deadline timestamptz, p_ns text, p_type text,
+    p_t timestamptz) RETURNS smallint LANGUAGE sql STABLE
+AS $$ SELECT CASE WHEN p_state = 2 AND p_deadline <= p_t
+    AND (p_sending OR (SELECT p.on_lost FROM holdfast.op_policy(p_ns, p_type) p) = 1) THEN 5::smallint ELSE p_state END $$;
+
+-- What somebody is told who comes with a key: the outcomes 90, 5 (there is no such row yet), 208, 202, 203, 204, 206, 207, 205, 201 (it
+-- is his own attempt, still under way); 0: an attempt may be started, if that is still so under the lock.
+CREATE OR REPLACE FUNCTION holdfast.op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[],
+    p_t timestamptz)
+RETURNS TABLE (i int, outcome smallint, o_tid tid, state smallint, sending boolean, attempts int, budget_attempts int, token bigint,
+    deadline timestamptz, since timestamptz, changed_at timestamptz, holder text, error_class smallint)
+LANGUAGE sql STABLE AS $$
+    SELECT x.i::int, CASE
+            WHEN n.name IS NULL THEN 90
+            WHEN o.key IS NULL THEN 5
+            WHEN o.type <> x.type OR o.fingerprint <> x.fingerprint THEN 208
+            WHEN o.state = 3 THEN 202
+            WHEN o.state = 4 THEN 203
+            WHEN o.state = 7 THEN 204
+            WHEN o.state = 5 THEN 206
+            WHEN o.state = 6 THEN 207
+            WHEN o.deadline <= p_t THEN 0
+            WHEN o.state = 2 AND o.request_id = x.request_id THEN 201
+            ELSE 205
+        END::smallint, o.ctid, o.state, o.sending, o.attempts, o.budget_attempts, o.token, o.deadline,
+        coalesce(o.budget_since, o.created_at), o.changed_at, o.holder, o.error_class
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_request_id) WITH ORDINALITY AS x(ns, key, type, fingerprint, request_id, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+$$;
+
+-- Which of the rows with p_wanted are locked now: true, by place. Never waits.
+CREATE OR REPLACE FUNCTION holdfast.op_lock(p_ns text[], p_key text[], p_wanted boolean[]) RETURNS boolean[]
+LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    got int[];
+    flags boolean[] := pg_catalog.array_fill(false, ARRAY[pg_catalog.cardinality(p_ns)]);
+    place int;
+BEGIN
+    SELECT pg_catalog.array_agg(s.i) INTO got FROM (
+        SELECT x.i::int FROM unnest(p_ns, p_key, p_wanted) WITH ORDINALITY AS x(ns, key, wanted, i)
+        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+        WHERE x.wanted FOR NO KEY UPDATE OF o SKIP LOCKED) s;
+    FOREACH place IN ARRAY coalesce(got, '{}') LOOP
+        flags[place] := true;
+    END LOOP;
+    RETURN flags;
+END
+$$;
+
+-- Starts what may be started, of the rows that are locked (p_mine), and settles those whose attempt was lost and that must not be
+-- started: an attempt that was sending, or whose policy says so, leaves its operation UNKNOWN; a spent budget, in REVIEW. By place
+-- what was done: 200, 206, 207; nothing for the others. Execute passes p_start false: then only what must be settled is settled.
+CREATE OR REPLACE FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[],
+    p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamptz, p_start boolean)
+RETURNS TABLE (i int, did smallint)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    WITH d AS MATERIALIZED (
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.error_class, CASE
+                WHEN v.state = 1 THEN 200
+                WHEN v.sending OR p.on_lost = 1 THEN 206
+                WHEN v.budget_attempts >= p.max_attempts OR holdfast.ms(p_t - v.since) > p.max_elapsed_ms THEN 207
+                ELSE 200 END::smallint AS did,
+            CASE
+                WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
+                WHEN v.state = 2 OR a.outcome = 3 THEN 3
+                WHEN v.budget_attempts = 0 THEN 4
+                ELSE 2 END::smallint AS trigger,
+            CASE WHEN p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
+        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
+        LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
+        WHERE v.outcome = 0 AND p_mine[v.i]
+    ), moved AS (
+        UPDATE holdfast.operation o SET
+            state = CASE d.did WHEN 200 THEN 2 WHEN 206 THEN 5 ELSE 6 END,
+            sending = false, revision = o.revision + 1,
+            attempts = CASE d.did WHEN 200 THEN o.attempts + 1 ELSE o.attempts END,
+            budget_attempts = CASE d.did WHEN 200 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
+            token = CASE d.did WHEN 200 THEN d.new_token ELSE o.token END,
+            deadline = CASE d.did WHEN 200 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' END,
+            changed_at = p_t,
+            holder = CASE d.did WHEN 200 THEN p_holder[d.i] ELSE o.holder END,
+            request_id = CASE d.did WHEN 200 THEN p_request_id[d.i] END,
+            message = CASE
+                WHEN d.did = 200 OR (d.did = 207 AND o.error_class IS NOT NULL) THEN o.message
+                WHEN d.did = 206 AND d.sending THEN 'the attempt was lost while it was sending'
+                ELSE 'the attempt was lost' END
+        FROM d WHERE o.ctid = d.o_tid AND (d.did <> 200 OR p_start)
+    ), closed AS (
+        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
+        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+            AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
+    ), lost AS (
+        INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
+        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast', CASE d.did WHEN 200 THEN 'taken over' WHEN 206 THEN 'unknown' ELSE 'review' END
+        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+    ), started AS (
+        INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+        SELECT p_ns[d.i], p_key[d.i], d.new_token, d.attempts + 1, d.trigger, pg_catalog.gen_random_uuid(), p_t, p_holder[d.i]
+        FROM d WHERE d.did = 200 AND p_start
+    )
+    SELECT d.i, d.did FROM d WHERE d.did <> 200 OR p_start;
+END
+$$;
+
+-- What is told of operations, by place; with the outcomes given.
+CREATE OR REPLACE FUNCTION holdfast.op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamptz)
+RETURNS TABLE (i int, outcome smallint, attempt int, token bigint, ttl_ms bigint, execution_id text, trigger smallint, state smallint,
+    holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, error_class smallint, message text, sqlstate text)
+LANGUAGE sql STABLE AS $$
+    SELECT x.i::int, x.outcome, coalesce(o.attempts, 0), coalesce(o.token, 0),
+        CASE WHEN x.outcome IN (200, 201) THEN holdfast.ms(o.deadline - p_t) ELSE 0 END,
+        coalesce(a.execution_id::text, ''), coalesce(a.trigger, 0::smallint), coalesce(o.state, 0::smallint),
+        CASE WHEN o.state = 1 THEN '' ELSE coalesce(o.holder, '') END,
+        CASE WHEN o.state IN (1, 2) THEN greatest(0, holdfast.ms(o.deadline - p_t)) ELSE 0 END,
+        CASE WHEN x.outcome = 202 THEN o.result END, coalesce(o.result_ref, ''), coalesce(holdfast.unix_ms(o.changed_at), 0),
+        coalesce(o.error_class, 0::smallint), coalesce(o.message, ''), coalesce(o.sqlstate, '')
+    FROM unnest(p_ns, p_key, p_outcome) WITH ORDINALITY AS x(ns, key, outcome, i)
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key AND x.outcome NOT IN (5, 90, 208)
+    LEFT JOIN holdfast.attempt a ON a.namespace = x.ns AND a.key = x.key AND a.token = o.token AND x.outcome IN (200, 201)
+    WHERE x.outcome IS NOT NULL
+$$;
+
+-- Each item has an attempt started (200), or is told what became of its key: 201, 202–207, 208, 5, 90; see op_verdicts. Of many that
+-- come with a new key the insert of its row decides; the others read the winner's in a later statement. Leases as of resources: three
+-- steps, the clock read after the lock.
+CREATE OR REPLACE FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[],
+    p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[])
+RETURNS TABLE (i int, outcome smallint, attempt int, token bigint, ttl_ms bigint, execution_id text, trigger smallint, state smallint,
+    holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, error_class smallint, message text, sqlstate text)
+LANGUAGE plpgsql VOLATILE AS $$
+#variable_conflict use_column
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    t timestamptz := holdfast.clock();
+    told smallint[];
+    mine boolean[];
+    item record;
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    told := pg_catalog.array_fill(NULL::smallint, ARRAY[n]);
+    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
+        fingerprint, holder, request_id)
+    SELECT x.ns, x.key, x.type, 2, 1, 1, pg_catalog.nextval('holdfast.operation_token'), t, t, t + x.ttl_ms * interval '1 millisecond',
+        x.fingerprint, x.holder, x.request_id
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id) AS x(ns, key, type, fingerprint, holder, ttl_ms,
+        request_id)
+    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
+    ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        FOR item IN
+            WITH made AS MATERIALIZED (
+                SELECT x.i::int, o.namespace, o.key, o.token
+                FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+                JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+                WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid
+            ), started AS (
+                INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+                SELECT m.namespace, m.key, m.token, 1, coalesce(nullif(p_trigger[m.i], 0), 4), pg_catalog.gen_random_uuid(), t, p_holder[m.i]
+                FROM made m
+            )
+            SELECT m.i FROM made m
+        LOOP
+            told[item.i] := 200;
+        END LOOP;
+    END IF;
+    IF pg_catalog.array_position(told, NULL) IS NOT NULL THEN
+        t := holdfast.clock();
+        SELECT pg_catalog.array_agg(coalesce(told[v.i], v.outcome) ORDER BY v.i) INTO told
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+        IF 0 = ANY (told) THEN
+            SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
+            mine := holdfast.op_lock(p_ns, p_key, mine);
+            t := holdfast.clock();
+            -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
+            SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
+                ORDER BY v.i) INTO told
+            FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+            FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
+                p_trigger, mine, t, true) s
+            LOOP
+                told[item.i] := item.did;
+            END LOOP;
+        END IF;
+    END IF;
+    RETURN QUERY SELECT x.* FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
+END
+$$;
