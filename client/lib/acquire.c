@@ -328,7 +328,7 @@ hf_result hf_acquire_cancel(hf_client *client, const char *request_id, hf_error 
     if (!hfi_same_process(client))
         return hfi_error_misuse(error);
     pthread_mutex_lock(&client->mutex);
-    n = hfi_wait_give_up(client, request_id);
+    n = hfi_wait_give_up(client, request_id, false);
     pthread_mutex_unlock(&client->mutex);
     if (n == 0)
         return hfi_error_set(error, HF_NOT_FOUND, "NOT_WAITING", "no hf_acquire of this client waits%s%s", request_id ? " as " : "",

@@ -151,12 +151,12 @@ static void stop_threads(struct hf_client *client)
     client->has_renew_thread = client->has_notify_thread = false;
 }
 
-/* Acquires that wait in other threads come back; nothing of the client is touched by them afterwards. */
+/* Acquires and begins that wait in other threads come back; nothing of the client is touched by them afterwards. */
 static void end_waits(struct hf_client *client)
 {
     pthread_mutex_lock(&client->mutex);
     client->ending = true;
-    (void)hfi_wait_give_up(client, NULL);
+    (void)hfi_wait_give_up(client, NULL, true);
     while (client->waits)
         client->ports.clock->wait(client->ports.clock, &client->waits_gone, &client->mutex, HFI_NEVER);
     pthread_mutex_unlock(&client->mutex);

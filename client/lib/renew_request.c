@@ -52,6 +52,7 @@ bool hfi_renew_request_init(struct hfi_renew_request *request, struct hf_lease *
 
     for (size_t i = 0; i < n; i++)
         n_items += leases[i]->n_items;
+    n_items += n_items == 0; /* there is always one, but who knows */
     request->pointers = calloc(n_items, sizeof(void *));
     request->items = calloc(n_items, operations ? sizeof(Holdfast__V1__OperationItem) : sizeof(Holdfast__V1__LeaseItem));
     if (!request->pointers || !request->items) {

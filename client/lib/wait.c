@@ -37,12 +37,12 @@ void hfi_wait_end(struct hf_client *client, struct hfi_wait *wait)
     pthread_cond_destroy(&wait->cond);
 }
 
-size_t hfi_wait_give_up(struct hf_client *client, const char *request_id)
+size_t hfi_wait_give_up(struct hf_client *client, const char *request_id, bool with_plain)
 {
     size_t n = 0;
 
     for (struct hfi_wait *wait = client->waits; wait; wait = wait->next) {
-        if (request_id && strcmp(wait->request_id, request_id) != 0)
+        if ((wait->plain && !with_plain) || (request_id && strcmp(wait->request_id, request_id) != 0))
             continue;
         wait->given_up = true;
         pthread_cond_broadcast(&wait->cond);
@@ -222,8 +222,11 @@ void hfi_wait_withdraw(struct hf_client *client, struct hfi_wait *wait, struct h
     struct hfi_clock *clock = client->ports.clock;
     const int64_t until = hfi_now(client) + HFI_WITHDRAW_MS;
     size_t len = 0;
-    void *payload = pack_cancel(client, wait, &len);
+    void *payload;
 
+    if (wait->plain)
+        return;
+    payload = pack_cancel(client, wait, &len);
     while (payload && !wait->withdrawn && acquire->state == HFI_TRY_FLYING && hfi_now(client) < until)
         cancel_once(client, wait, acquire, payload, len, until);
     free(payload); /* what was sent has been copied */

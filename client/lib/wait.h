@@ -1,5 +1,5 @@
 /*
- * wait.h - an acquire that waits at the server: how long it still may, and how it is given up before.
+ * wait.h - an acquire, or another call, that waits at the server: how long it still may, and how it is given up before.
  *
  * One hfi_wait lives on the stack of the thread that acquires, and is registered with the client while hf_acquire runs, so that
  * another thread can find it by its request_id and give it up. Giving up is a mark and a signal; the acquiring thread itself
@@ -25,6 +25,8 @@ struct hfi_wait {
     void (*set_left)(struct hfi_wait *wait, int64_t left_ms);
     void *arg;
 
+    bool plain; /* CancelWait knows nothing of it: it is only given up when the client goes, and at once */
+
     bool here; /* the pauses are made here: the server tries once (it cannot wait, for this request or at all) */
 
     bool given_up;
@@ -44,8 +46,8 @@ int hfi_wait_begin(struct hf_client *client, struct hfi_wait *wait) __attribute_
 /* It cannot be found any more. The last thing that is done with the client. */
 void hfi_wait_end(struct hf_client *client, struct hfi_wait *wait);
 
-/* Marks those with this request_id (NULL: all). How many there were. Lock held. */
-size_t hfi_wait_give_up(struct hf_client *client, const char *request_id);
+/* Marks those with this request_id (NULL: all); the plain ones only if they are `with_plain`. How many there were. Lock held. */
+size_t hfi_wait_give_up(struct hf_client *client, const char *request_id, bool with_plain);
 bool hfi_wait_is_given_up(struct hf_client *client, const struct hfi_wait *wait); /* takes the lock */
 /* What is left of it. */
 int64_t hfi_wait_left(const struct hfi_wait *wait, int64_t now_ms);

@@ -1,5 +1,6 @@
 /*
- * holdfast.h - the C client of Holdfast: leases with fencing tokens, and guarded writes.
+ * holdfast.h - the C client of Holdfast: leases with fencing tokens, and guarded writes. Operations that take effect once have a
+ * header of their own, holdfast/operation.h, and so have gates, holdfast/gate.h.
  *
  * A client talks to one or more servers of one database. A lease is a right on one resource (or up to 16, all or none),
  * held until its deadline; the client renews all its leases in the background until they are released, freed or lost.
@@ -81,8 +82,9 @@ typedef enum hf_result {
     HF_OK = 0,
     HF_HELD = 1,        /* somebody else has the resource */
     HF_LOST = 2,        /* this lease is over: expired, taken over, released, broken, or past its local deadline. Stop. */
-    HF_CONFLICT = 3,    /* the value has another version, or a later write of this lease was accepted: read again */
-    HF_NOT_FOUND = 4,   /* no such namespace or resource */
+    HF_CONFLICT = 3,    /* the value has another version, or a later write of this lease was accepted: read again. Operations: other
+                           parameters under this key, another state or revision, or the action refused */
+    HF_NOT_FOUND = 4,   /* no such namespace or resource, operation or action */
     HF_DENIED = 5,      /* no key, a bad key, or one that may not do this */
     HF_INVALID = 6,     /* the call is wrong; `field` names where */
     HF_UNSUPPORTED = 7, /* the server doesn't know this, or not yet */
@@ -146,8 +148,8 @@ HF_API hf_result hf_client_new(const hf_client_options *options, hf_client **cli
 
 /* The client is gone, its threads ended, its connections closed; calls still running in other threads must have returned
  * before, except that an hf_acquire with wait_ms is cancelled (hf_acquire_cancel) and waited for; what it was granted meanwhile is
- * given back. Blocks for that, and while a loss callback runs. Leases that were not freed are freed (not released: the server ends
- * them by their TTL). NULL is allowed. */
+ * given back. The same goes for hf_operation_begin and hf_operation_wait. Blocks for that, and while a loss callback runs. Leases
+ * that were not freed are freed (not released: the server ends them by their TTL). NULL is allowed. */
 HF_API void hf_client_free(hf_client *client);
 
 /* The name this client acquires under. Valid as long as the client. */
