@@ -325,6 +325,10 @@ BEGIN
             known.timeline, system_id, line)
     FROM ended e;
     UPDATE holdfast.usage u SET leases = c.leases FROM holdfast.usage k, holdfast.count_usage(k.namespace) c WHERE u.namespace = k.namespace;
+    -- Attempts end in the same way, whatever may have become of them: op_start settles them.
+    UPDATE holdfast.operation o SET deadline = '-infinity' WHERE o.state = 2 AND o.deadline > '-infinity';
+    PERFORM pg_catalog.setval('holdfast.operation_token', 1048576 + greatest((SELECT q.last_value FROM holdfast.operation_token q),
+        (SELECT pg_catalog.max(o.token) FROM holdfast.operation o)));
     WITH highest AS (
         SELECT n.name, n.fence_floor AS before, greatest(n.fence_floor, coalesce((
             SELECT pg_catalog.max(r.fence) FROM holdfast.resource r WHERE r.namespace = n.name), 0)) + 1048576 AS floor
@@ -341,6 +345,15 @@ $$;
 CREATE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) RETURNS TABLE(outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
     LANGUAGE plpgsql
     AS $$
+BEGIN
+    RETURN QUERY SELECT a.outcome, a.id, a.at_unix_ms, a.kind, a.resource, a.token, a.prior, a.actor, a.detail
+    FROM holdfast.audit_list(p_ns, p_resource, ''::text, p_before, p_max) a;
+END
+$$;
+-- Name: audit_list(text, text, text, bigint, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer) RETURNS TABLE(outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text, operation text)
+    LANGUAGE plpgsql
+    AS $$
 #variable_conflict use_column
 DECLARE
     below bigint := (SELECT s.last_value + 1 FROM holdfast.audit_id s);
@@ -349,25 +362,31 @@ DECLARE
     n int;
 BEGIN
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
-        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
+        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text, ''::text;
         RETURN;
     END IF;
     IF p_before > 0 THEN
         below := least(below, p_before);
     END IF;
     WHILE missing > 0 AND below > 1 LOOP
-        -- Two statements, so that each has a plan that fits.
-        IF p_resource = '' THEN
+        -- A statement each, so that each has a plan that fits.
+        IF p_resource = '' AND p_operation = '' THEN
             RETURN QUERY
             SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
-                coalesce(a.actor, ''), coalesce(a.detail, '')
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
             FROM holdfast.audit a WHERE a.namespace = p_ns AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        ELSIF p_operation = '' THEN
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
             ORDER BY a.id DESC LIMIT missing;
         ELSE
             RETURN QUERY
-            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
-                coalesce(a.actor, ''), coalesce(a.detail, '')
-            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.operation = p_operation AND a.id < below AND a.id >= below - stretch
             ORDER BY a.id DESC LIMIT missing;
         END IF;
         GET DIAGNOSTICS n = ROW_COUNT;
@@ -1162,6 +1181,31 @@ BEGIN
     ORDER BY c.relname;
 END
 $_$;
+-- Name: op_attempts(text, text, integer, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_attempts(p_ns text, p_key text, p_after integer, p_max integer) RETURNS TABLE(outcome smallint, attempt integer, execution_id text, token bigint, trigger smallint, holder text, started_unix_ms bigint, ended_unix_ms bigint, sending_unix_ms bigint, attempt_outcome smallint, error_class smallint, message text, sqlstate text, late_unix_ms bigint, late_call text, late_result bytea, late_message text, late_count integer)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY
+    SELECT 50::smallint, a.attempt, a.execution_id::text, a.token, a.trigger, a.holder, holdfast.unix_ms(a.started_at),
+        coalesce(holdfast.unix_ms(a.ended_at), 0), coalesce(holdfast.unix_ms(a.sending_at), 0), a.outcome,
+        coalesce(a.error_class, 0::smallint), coalesce(a.message, ''), coalesce(a.sqlstate, '')::text,
+        coalesce(holdfast.unix_ms(a.late_at), 0), coalesce(a.late_call, '')::text, a.late_result, coalesce(a.late_message, ''), a.late_count
+    FROM holdfast.attempt a
+    WHERE a.namespace = p_ns AND a.key = p_key AND a.attempt > p_after
+        AND EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL)
+    ORDER BY a.token LIMIT p_max + 1;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT CASE
+                WHEN NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN 90
+                WHEN EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = p_ns AND o.key = p_key) THEN 50
+                ELSE 216 END::smallint,
+            0, ''::text, 0::bigint, 0::smallint, ''::text, 0::bigint, 0::bigint, 0::bigint, 0::smallint, 0::smallint, ''::text, ''::text, 0::bigint,
+            ''::text, NULL::bytea, ''::text, 0;
+    END IF;
+END
+$$;
 -- Name: op_delay_ms(integer, integer, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) RETURNS bigint
     LANGUAGE sql
@@ -1233,6 +1277,76 @@ BEGIN
     FROM d;
 END
 $$;
+-- Name: op_get_batch(text[], text[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_get_batch(p_ns text[], p_key text[]) RETURNS TABLE(i integer, outcome smallint, key text, type text, fingerprint bytea, state smallint, revision integer, attempts integer, token bigint, holder text, sending boolean, remaining_ms bigint, created_unix_ms bigint, changed_unix_ms bigint, error_class smallint, message text, sqlstate text, compensates text, compensated_by text, priority integer, result bytea, result_ref text, payload bytea)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz := holdfast.clock();
+BEGIN
+    RETURN QUERY
+    SELECT x.i::int, CASE WHEN n.name IS NULL THEN 90 WHEN o.key IS NULL THEN 216 ELSE 50 END::smallint,
+        coalesce(r.key, ''), coalesce(r.type, ''), coalesce(r.fingerprint, ''::bytea), coalesce(r.state, 0::smallint), coalesce(r.revision, 0),
+        coalesce(r.attempts, 0), coalesce(r.token, 0), coalesce(r.holder, ''), coalesce(r.sending, false), coalesce(r.remaining_ms, 0),
+        coalesce(r.created_unix_ms, 0), coalesce(r.changed_unix_ms, 0), coalesce(r.error_class, 0::smallint), coalesce(r.message, ''),
+        coalesce(r.sqlstate, ''), coalesce(r.compensates, ''), coalesce(r.compensated_by, ''), coalesce(r.priority, 0),
+        o.result, coalesce(o.result_ref, ''), o.payload
+    FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+    LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+    LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+    LEFT JOIN LATERAL holdfast.op_row(o, t) r ON o.key IS NOT NULL;
+END
+$$;
+-- Name: op_list(text, smallint, text, text, bigint, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_list(p_ns text, p_state smallint, p_type text, p_prefix text, p_older_than_ms bigint, p_after text, p_max integer) RETURNS TABLE(outcome smallint, key text, type text, fingerprint bytea, state smallint, revision integer, attempts integer, token bigint, holder text, sending boolean, remaining_ms bigint, created_unix_ms bigint, changed_unix_ms bigint, error_class smallint, message text, sqlstate text, compensates text, compensated_by text, priority integer)
+    LANGUAGE plpgsql
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    t timestamptz := holdfast.clock();
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, ''::text, ''::bytea, 0::smallint, 0, 0, 0::bigint, ''::text, false, 0::bigint, 0::bigint,
+            0::bigint, 0::smallint, ''::text, ''::text, ''::text, ''::text, 0;
+        RETURN;
+    END IF;
+    -- What is open has a small index each; what has ended is read in the order of the keys.
+    IF p_state IN (1, 2, 5, 6) THEN
+        RETURN QUERY EXECUTE pg_catalog.format($q$
+            SELECT 50::smallint, r.* FROM (
+                SELECT x.* FROM holdfast.operation x WHERE x.state = %s AND x.namespace = $1 AND x.key >= $2
+                    AND x.key <= holdfast.prefix_end($2) AND x.key > $3 AND ($4 = '' OR x.type = $4)
+                    AND x.changed_at <= $5 - $6 * interval '1 millisecond'
+                ORDER BY x.key LIMIT $7 + 1) o
+            CROSS JOIN LATERAL holdfast.op_row(o, $5) r ORDER BY r.key$q$, p_state)
+            USING p_ns, p_prefix, p_after, p_type, t, p_older_than_ms, p_max;
+        RETURN;
+    END IF;
+    RETURN QUERY
+    SELECT 50::smallint, r.* FROM (
+        SELECT x.* FROM holdfast.operation x WHERE x.namespace = p_ns AND x.key >= p_prefix AND x.key <= holdfast.prefix_end(p_prefix)
+            AND x.key > p_after AND (p_state = 0 OR x.state = p_state) AND (p_type = '' OR x.type = p_type)
+            AND x.changed_at <= t - p_older_than_ms * interval '1 millisecond'
+        ORDER BY x.key LIMIT p_max + 1) o
+    CROSS JOIN LATERAL holdfast.op_row(o, t) r ORDER BY r.key;
+END
+$_$;
+-- Name: op_list_policies(text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_list_policies(p_ns text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, type text, max_attempts bigint, max_elapsed_ms bigint, base_ms bigint, cap_ms bigint, on_lost smallint, retention_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::smallint, 0::bigint;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 50::smallint, p.type::text, p.max_attempts::bigint, p.max_elapsed_ms, p.base_ms::bigint, p.cap_ms::bigint, p.on_lost,
+        p.retention_ms
+    FROM holdfast.operation_policy p WHERE p.namespace = p_ns AND (p_after IS NULL OR p.type > p_after) ORDER BY p.type LIMIT p_max + 1;
+END
+$$;
 -- Name: op_lock(text[], text[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_lock(p_ns text[], p_key text[], p_wanted boolean[]) RETURNS boolean[]
     LANGUAGE plpgsql
@@ -1284,6 +1398,35 @@ CREATE FUNCTION holdfast.op_policy(p_ns text, p_type text) RETURNS TABLE(max_att
         UNION ALL SELECT q.*, 2 FROM holdfast.operation_policy q WHERE q.namespace = p_ns AND q.type = ''
         UNION ALL SELECT p_ns, p_type, 10, 86400000, 1000, 300000, 1::smallint, 2592000000, 3) p
     ORDER BY p.rank LIMIT 1
+$$;
+-- Name: operation_policy; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.operation_policy (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    max_attempts integer DEFAULT 10 NOT NULL,
+    max_elapsed_ms bigint DEFAULT 86400000 NOT NULL,
+    base_ms integer DEFAULT 1000 NOT NULL,
+    cap_ms integer DEFAULT 300000 NOT NULL,
+    on_lost smallint DEFAULT 1 NOT NULL,
+    retention_ms bigint DEFAULT '2592000000'::bigint NOT NULL,
+    CONSTRAINT operation_policy_base_ms_check CHECK (((base_ms >= 1) AND (base_ms <= 86400000))),
+    CONSTRAINT operation_policy_cap_ms_check CHECK (((cap_ms >= 1) AND (cap_ms <= 86400000))),
+    CONSTRAINT operation_policy_check CHECK ((base_ms <= cap_ms)),
+    CONSTRAINT operation_policy_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
+    CONSTRAINT operation_policy_max_elapsed_ms_check CHECK (((max_elapsed_ms >= 1) AND (max_elapsed_ms <= '31536000000'::bigint))),
+    CONSTRAINT operation_policy_on_lost_check CHECK ((on_lost = ANY (ARRAY[1, 2]))),
+    CONSTRAINT operation_policy_retention_ms_check CHECK (((retention_ms >= 1) AND (retention_ms <= '315360000000'::bigint)))
+);
+-- Name: TABLE operation_policy; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.operation_policy IS 'Those that were set. Type '''' holds for the types of its namespace that have no row; without any row the defaults hold.';
+-- Name: COLUMN operation_policy.on_lost; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation_policy.on_lost IS 'What becomes of an operation whose attempt was lost and had not been sending: 1 UNKNOWN, 2 it may run again.';
+-- Name: op_policy_row(integer, holdfast.operation_policy, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_policy_row(p_outcome integer, p_row holdfast.operation_policy, p_needed_ms bigint) RETURNS TABLE(outcome smallint, type text, max_attempts bigint, max_elapsed_ms bigint, base_ms bigint, cap_ms bigint, on_lost smallint, retention_ms bigint, needed_ms bigint)
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_outcome::smallint, p_row.type::text, p_row.max_attempts::bigint, p_row.max_elapsed_ms, p_row.base_ms::bigint, p_row.cap_ms::bigint,
+        p_row.on_lost, p_row.retention_ms, p_needed_ms
 $$;
 -- Name: op_record_batch(text[], text[], text[], bytea[], bytea[], text[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) RETURNS TABLE(i integer, outcome smallint, state smallint, holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, attempt integer, error_class smallint, message text)
@@ -1368,6 +1511,80 @@ BEGIN
     SELECT d.i, d.outcome, CASE d.outcome WHEN 10 THEN holdfast.ms(d.until - holdfast.clock()) ELSE 0 END FROM d;
 END
 $$;
+-- Name: operation; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.operation (
+    namespace text NOT NULL COLLATE pg_catalog."C",
+    key text NOT NULL COLLATE pg_catalog."C",
+    type text NOT NULL COLLATE pg_catalog."C",
+    state smallint NOT NULL,
+    sending boolean DEFAULT false NOT NULL,
+    attempts integer DEFAULT 0 NOT NULL,
+    budget_attempts integer DEFAULT 0 NOT NULL,
+    revision integer DEFAULT 1 NOT NULL,
+    error_class smallint,
+    priority integer,
+    token bigint DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    deadline timestamp with time zone,
+    budget_since timestamp with time zone,
+    fingerprint bytea NOT NULL,
+    holder text,
+    request_id text COLLATE pg_catalog."C",
+    result bytea,
+    result_ref text,
+    message text,
+    sqlstate text COLLATE pg_catalog."C",
+    compensates text COLLATE pg_catalog."C",
+    compensated_by text COLLATE pg_catalog."C",
+    payload bytea,
+    CONSTRAINT operation_check CHECK (((state <> ALL (ARRAY[1, 2])) OR (deadline IS NOT NULL))),
+    CONSTRAINT operation_state_check CHECK (((state >= 1) AND (state <= 7)))
+)
+WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
+-- Name: TABLE operation; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.operation IS 'One business action under its key, that takes effect once. What may follow what: operation_move().';
+-- Name: COLUMN operation.state; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.state IS '1 PENDING, 2 RUNNING, 3 SUCCEEDED, 4 FAILED, 5 UNKNOWN, 6 REVIEW, 7 CANCELLED.';
+-- Name: COLUMN operation.sending; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.sending IS 'RUNNING: an effect elsewhere may have been sent, so its loss leads to UNKNOWN.';
+-- Name: COLUMN operation.attempts; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.attempts IS 'Attempts started.';
+-- Name: COLUMN operation.budget_attempts; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.budget_attempts IS 'Those that count for max_attempts: since the last decision to retry.';
+-- Name: COLUMN operation.revision; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.revision IS 'Counts changes of state, and attempts.';
+-- Name: COLUMN operation.token; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.token IS 'Of the newest attempt; 0 = there was none.';
+-- Name: COLUMN operation.changed_at; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.changed_at IS 'When it came into this state.';
+-- Name: COLUMN operation.deadline; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.deadline IS 'RUNNING: the attempt lives while holdfast.clock() is before this. PENDING: when it is due.';
+-- Name: COLUMN operation.budget_since; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.budget_since IS 'Since when max_elapsed_ms counts; NULL = since created_at.';
+-- Name: COLUMN operation.fingerprint; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without a lock.';
+-- Name: COLUMN operation.request_id; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
+-- Name: COLUMN operation.message; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
+-- Name: COLUMN operation.compensates; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
+-- Name: op_row(holdfast.operation, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_row(p_row holdfast.operation, p_t timestamp with time zone) RETURNS TABLE(key text, type text, fingerprint bytea, state smallint, revision integer, attempts integer, token bigint, holder text, sending boolean, remaining_ms bigint, created_unix_ms bigint, changed_unix_ms bigint, error_class smallint, message text, sqlstate text, compensates text, compensated_by text, priority integer)
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_row.key::text, p_row.type::text, p_row.fingerprint, s.state, p_row.revision, p_row.attempts, p_row.token,
+        coalesce(p_row.holder, ''), p_row.sending AND s.state = 2,
+        CASE WHEN s.state IN (1, 2) AND pg_catalog.isfinite(p_row.deadline) THEN greatest(0, holdfast.ms(p_row.deadline - p_t)) ELSE 0 END,
+        holdfast.unix_ms(p_row.created_at),
+        holdfast.unix_ms(CASE WHEN s.state <> p_row.state AND pg_catalog.isfinite(p_row.deadline) THEN p_row.deadline ELSE p_row.changed_at END),
+        coalesce(p_row.error_class, 0::smallint),
+        CASE WHEN s.state <> p_row.state THEN 'the attempt was lost' ELSE coalesce(p_row.message, '') END,
+        coalesce(p_row.sqlstate, '')::text, coalesce(p_row.compensates, '')::text, coalesce(p_row.compensated_by, '')::text,
+        coalesce(p_row.priority, 0)
+    FROM (SELECT holdfast.op_state_at(p_row.state, p_row.sending, p_row.deadline, p_row.namespace, p_row.type, p_t) AS state) s
+$$;
 -- Name: op_sending_batch(text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_sending_batch(p_ns text[], p_key text[], p_token bigint[]) RETURNS TABLE(i integer, outcome smallint, remaining_ms bigint, state smallint)
     LANGUAGE plpgsql
@@ -1398,6 +1615,50 @@ BEGIN
     FROM d;
 END
 $$;
+-- Name: op_set_policy(text, text, bigint, bigint, bigint, bigint, smallint, bigint, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_set_policy(p_ns text, p_type text, p_max_attempts bigint, p_max_elapsed_ms bigint, p_base_ms bigint, p_cap_ms bigint, p_on_lost smallint, p_retention_ms bigint, p_actor text) RETURNS TABLE(outcome smallint, type text, max_attempts bigint, max_elapsed_ms bigint, base_ms bigint, cap_ms bigint, on_lost smallint, retention_ms bigint, needed_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    space record;
+    before holdfast.operation_policy;
+    wanted holdfast.operation_policy;
+    needed bigint;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    SELECT n.max_ttl_ms INTO space FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, 0::bigint, 0::bigint, 0::bigint, 0::bigint, 0::smallint, 0::bigint, 0::bigint;
+        RETURN;
+    END IF;
+    SELECT p_ns, p_type, p.max_attempts, p.max_elapsed_ms, p.base_ms, p.cap_ms, p.on_lost, p.retention_ms
+    INTO before FROM holdfast.op_policy(p_ns, p_type) p;
+    wanted := before;
+    wanted.max_attempts := coalesce(p_max_attempts, before.max_attempts);
+    wanted.max_elapsed_ms := coalesce(p_max_elapsed_ms, before.max_elapsed_ms);
+    wanted.base_ms := coalesce(p_base_ms, before.base_ms);
+    wanted.cap_ms := coalesce(p_cap_ms, before.cap_ms);
+    wanted.on_lost := coalesce(nullif(p_on_lost, 0), before.on_lost);
+    wanted.retention_ms := coalesce(p_retention_ms, before.retention_ms);
+    needed := wanted.max_elapsed_ms + wanted.cap_ms + space.max_ttl_ms + 60000;
+    IF wanted.base_ms > wanted.cap_ms OR wanted.retention_ms < needed THEN
+        RETURN QUERY SELECT * FROM holdfast.op_policy_row(CASE WHEN wanted.base_ms > wanted.cap_ms THEN 73 ELSE 222 END, wanted, needed);
+        RETURN;
+    END IF;
+    INSERT INTO holdfast.operation_policy SELECT wanted.* ON CONFLICT (namespace, type) DO UPDATE SET
+        max_attempts = excluded.max_attempts, max_elapsed_ms = excluded.max_elapsed_ms, base_ms = excluded.base_ms,
+        cap_ms = excluded.cap_ms, on_lost = excluded.on_lost, retention_ms = excluded.retention_ms;
+    IF before IS DISTINCT FROM wanted THEN
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+        SELECT p_ns, 'policy', 0, p_actor, pg_catalog.format('operations of type "%s": ', p_type) || pg_catalog.string_agg(
+            pg_catalog.format('%s %s -> %s', o.key, o.value, n.value), ', ' ORDER BY o.key)
+        FROM pg_catalog.jsonb_each_text(pg_catalog.to_jsonb(before)) o
+        JOIN pg_catalog.jsonb_each_text(pg_catalog.to_jsonb(wanted)) n ON n.key = o.key WHERE o.value IS DISTINCT FROM n.value;
+    END IF;
+    RETURN QUERY SELECT * FROM holdfast.op_policy_row(50, wanted, needed);
+END
+$$;
 -- Name: op_start(text[], text[], text[], bytea[], text[], bigint[], text[], smallint[], boolean[], timestamp with time zone, boolean); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean) RETURNS TABLE(i integer, did smallint)
     LANGUAGE plpgsql
@@ -1405,52 +1666,53 @@ CREATE FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fi
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH d AS MATERIALIZED (
-        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.error_class, CASE
+    WITH v AS (
+        SELECT v.*, CASE
                 WHEN v.state = 1 THEN 200
                 WHEN v.sending OR p.on_lost = 1 THEN 206
                 WHEN v.budget_attempts >= p.max_attempts OR holdfast.ms(p_t - v.since) > p.max_elapsed_ms THEN 207
-                ELSE 200 END::smallint AS did,
+                ELSE 200 END::smallint AS did
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
+        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
+        WHERE v.outcome = 0 AND p_mine[v.i] AND (p_start OR v.state = 2)
+    ), d AS MATERIALIZED (
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did,
+            CASE v.did WHEN 206 THEN 5 WHEN 207 THEN 6 ELSE CASE WHEN p_start THEN 2 ELSE 1 END END::smallint AS next,
             CASE
                 WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
                 WHEN v.state = 2 OR a.outcome = 3 THEN 3
                 WHEN v.budget_attempts = 0 THEN 4
                 ELSE 2 END::smallint AS trigger,
-            CASE WHEN p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
-        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
-        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
-        LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
-        WHERE v.outcome = 0 AND p_mine[v.i]
+            CASE WHEN v.did = 200 AND p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
+        FROM v LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
     ), moved AS (
         UPDATE holdfast.operation o SET
-            state = CASE d.did WHEN 200 THEN 2 WHEN 206 THEN 5 ELSE 6 END,
-            sending = false, revision = o.revision + 1,
-            attempts = CASE d.did WHEN 200 THEN o.attempts + 1 ELSE o.attempts END,
-            budget_attempts = CASE d.did WHEN 200 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
-            token = CASE d.did WHEN 200 THEN d.new_token ELSE o.token END,
-            deadline = CASE d.did WHEN 200 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' END,
-            changed_at = p_t,
-            holder = CASE d.did WHEN 200 THEN p_holder[d.i] ELSE o.holder END,
-            request_id = CASE d.did WHEN 200 THEN p_request_id[d.i] END,
+            state = d.next, sending = false, revision = o.revision + 1, changed_at = p_t,
+            attempts = CASE d.next WHEN 2 THEN o.attempts + 1 ELSE o.attempts END,
+            budget_attempts = CASE d.next WHEN 2 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
+            token = CASE d.next WHEN 2 THEN d.new_token ELSE o.token END,
+            deadline = CASE d.next WHEN 2 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' WHEN 1 THEN p_t END,
+            holder = CASE d.next WHEN 2 THEN p_holder[d.i] ELSE o.holder END,
+            request_id = CASE d.next WHEN 2 THEN p_request_id[d.i] END,
             message = CASE
                 WHEN d.did = 200 OR (d.did = 207 AND o.error_class IS NOT NULL) THEN o.message
                 WHEN d.did = 206 AND d.sending THEN 'the attempt was lost while it was sending'
                 ELSE 'the attempt was lost' END
-        FROM d WHERE o.ctid = d.o_tid AND (d.did <> 200 OR p_start)
+        FROM d WHERE o.ctid = d.o_tid
     ), closed AS (
         UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
-        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
-            AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
+        FROM d WHERE d.state = 2 AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
     ), lost AS (
         INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
-        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast', CASE d.did WHEN 200 THEN 'taken over' WHEN 206 THEN 'unknown' ELSE 'review' END
-        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast',
+            CASE d.next WHEN 2 THEN 'taken over' WHEN 5 THEN 'unknown' WHEN 6 THEN 'review' ELSE 'pending' END
+        FROM d WHERE d.state = 2
     ), started AS (
         INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
         SELECT p_ns[d.i], p_key[d.i], d.new_token, d.attempts + 1, d.trigger, pg_catalog.gen_random_uuid(), p_t, p_holder[d.i]
-        FROM d WHERE d.did = 200 AND p_start
+        FROM d WHERE d.next = 2
     )
-    SELECT d.i, d.did FROM d WHERE d.did <> 200 OR p_start;
+    SELECT d.i, d.did FROM d;
 END
 $$;
 -- Name: op_state_at(smallint, boolean, timestamp with time zone, text, text, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1458,6 +1720,51 @@ CREATE FUNCTION holdfast.op_state_at(p_state smallint, p_sending boolean, p_dead
     LANGUAGE sql STABLE
     AS $$ SELECT CASE WHEN p_state = 2 AND p_deadline <= p_t
     AND (p_sending OR (SELECT p.on_lost FROM holdfast.op_policy(p_ns, p_type) p) = 1) THEN 5::smallint ELSE p_state END $$;
+-- Name: op_stats(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_stats() RETURNS TABLE(outcome smallint, state text, count bigint, oldest_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz := holdfast.clock();
+BEGIN
+    RETURN QUERY
+    SELECT 50::smallint, s.state, s.n, coalesce(greatest(0, holdfast.ms(t - s.oldest)), 0) FROM (
+        SELECT 'pending'::text AS state, pg_catalog.count(*) AS n, pg_catalog.min(o.changed_at) AS oldest FROM holdfast.operation o WHERE o.state = 1
+        UNION ALL SELECT 'due', pg_catalog.count(*), pg_catalog.min(o.deadline) FROM holdfast.operation o WHERE o.state = 1 AND o.deadline <= t
+        UNION ALL SELECT 'running', pg_catalog.count(*), pg_catalog.min(o.changed_at) FROM holdfast.operation o WHERE o.state = 2
+        UNION ALL SELECT 'sending', pg_catalog.count(*), pg_catalog.min(o.changed_at) FROM holdfast.operation o WHERE o.state = 2 AND o.sending
+        UNION ALL SELECT 'unknown', pg_catalog.count(*), pg_catalog.min(o.changed_at) FROM holdfast.operation o WHERE o.state = 5
+        UNION ALL SELECT 'review', pg_catalog.count(*), pg_catalog.min(o.changed_at) FROM holdfast.operation o WHERE o.state = 6
+        UNION ALL SELECT 'compensating', pg_catalog.count(*), pg_catalog.min(o.changed_at) FROM holdfast.operation o
+            WHERE o.compensates IS NOT NULL AND o.state IN (1, 2, 5, 6)) s;
+END
+$$;
+-- Name: op_sweep(integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_sweep(p_max integer) RETURNS integer
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    t timestamptz := holdfast.clock();
+    spaces text[];
+    keys text[];
+    types text[];
+    prints bytea[];
+    n int;
+BEGIN
+    SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.key), pg_catalog.array_agg(s.type), pg_catalog.array_agg(s.fingerprint)
+    INTO spaces, keys, types, prints FROM (
+        SELECT o.namespace, o.key, o.type, o.fingerprint FROM holdfast.operation o WHERE o.state = 2 AND o.deadline <= t
+        ORDER BY o.namespace, o.key LIMIT p_max FOR NO KEY UPDATE SKIP LOCKED) s;
+    n := coalesce(pg_catalog.cardinality(spaces), 0);
+    IF n = 0 THEN
+        RETURN 0;
+    END IF;
+    t := holdfast.clock();
+    RETURN (SELECT pg_catalog.count(*) FROM holdfast.op_start(spaces, keys, types, prints, NULL, NULL,
+        pg_catalog.array_fill(''::text, ARRAY[n]), NULL, pg_catalog.array_fill(true, ARRAY[n]), t, false));
+END
+$$;
 -- Name: op_tell(text[], text[], smallint[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, attempt integer, token bigint, ttl_ms bigint, execution_id text, trigger smallint, state smallint, holder text, remaining_ms bigint, result bytea, result_ref text, ended_unix_ms bigint, error_class smallint, message text, sqlstate text)
     LANGUAGE sql STABLE
@@ -1518,6 +1825,34 @@ $$;
 CREATE FUNCTION holdfast.prefix_end(p_prefix text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_prefix || pg_catalog.repeat(pg_catalog.chr(1114111), 64) $$;
+-- Name: purge_operations(integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.purge_operations(p_max integer) RETURNS integer
+    LANGUAGE plpgsql
+    SET enable_seqscan TO 'on'
+    AS $$
+DECLARE
+    t timestamptz := holdfast.clock();
+    n int;
+BEGIN
+    WITH kept AS MATERIALIZED ( -- what the shortest retention of the namespace still keeps
+        SELECT n.name, least(2592000000, (SELECT pg_catalog.min(p.retention_ms) FROM holdfast.operation_policy p WHERE p.namespace = n.name)) AS ms
+        FROM holdfast.namespace n
+    ), old AS MATERIALIZED (
+        SELECT o.namespace, o.key FROM kept k JOIN holdfast.operation o ON o.namespace = k.name
+        WHERE o.state IN (3, 4, 7) AND o.changed_at <= t - k.ms * interval '1 millisecond'
+            AND o.changed_at <= t - (SELECT p.retention_ms FROM holdfast.op_policy(o.namespace, o.type) p) * interval '1 millisecond'
+            AND (o.compensated_by IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
+                WHERE c.namespace = o.namespace AND c.key = o.compensated_by AND c.state IN (1, 2, 5, 6)))
+        LIMIT p_max FOR UPDATE OF o SKIP LOCKED
+    ), gone AS (
+        DELETE FROM holdfast.operation o USING old WHERE o.namespace = old.namespace AND o.key = old.key RETURNING o.namespace, o.key
+    ), attempts AS (
+        DELETE FROM holdfast.attempt a USING old WHERE a.namespace = old.namespace AND a.key = old.key
+    )
+    SELECT pg_catalog.count(*) INTO n FROM gone;
+    RETURN n;
+END
+$$;
 -- Name: put_events(text[], text[], integer[], text[], text[], text[], bytea[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) RETURNS void
     LANGUAGE plpgsql
@@ -1834,7 +2169,7 @@ BEGIN
         RETURN 0;
     END IF;
     t := holdfast.clock();
-    done := holdfast.note_expired(NULL, p_max, t);
+    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max);
     SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
         SELECT r.namespace, r.name FROM holdfast.resource r JOIN (
             SELECT DISTINCT w.namespace, w.resource FROM holdfast.waiter w WHERE w.until <= t AND coalesce(w.turn_until <= t, true) LIMIT p_max) w
@@ -2196,87 +2531,6 @@ CREATE TABLE holdfast.migration (
 );
 -- Name: TABLE migration; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON TABLE holdfast.migration IS 'Migrations applied. Binaries that know a schema version of at least the greatest compatible_from work with this database.';
--- Name: operation; Type: TABLE; Schema: holdfast; Owner: -
-CREATE TABLE holdfast.operation (
-    namespace text NOT NULL COLLATE pg_catalog."C",
-    key text NOT NULL COLLATE pg_catalog."C",
-    type text NOT NULL COLLATE pg_catalog."C",
-    state smallint NOT NULL,
-    sending boolean DEFAULT false NOT NULL,
-    attempts integer DEFAULT 0 NOT NULL,
-    budget_attempts integer DEFAULT 0 NOT NULL,
-    revision integer DEFAULT 1 NOT NULL,
-    error_class smallint,
-    priority integer,
-    token bigint DEFAULT 0 NOT NULL,
-    created_at timestamp with time zone NOT NULL,
-    changed_at timestamp with time zone NOT NULL,
-    deadline timestamp with time zone,
-    budget_since timestamp with time zone,
-    fingerprint bytea NOT NULL,
-    holder text,
-    request_id text COLLATE pg_catalog."C",
-    result bytea,
-    result_ref text,
-    message text,
-    sqlstate text COLLATE pg_catalog."C",
-    compensates text COLLATE pg_catalog."C",
-    compensated_by text COLLATE pg_catalog."C",
-    payload bytea,
-    CONSTRAINT operation_check CHECK (((state <> ALL (ARRAY[1, 2])) OR (deadline IS NOT NULL))),
-    CONSTRAINT operation_state_check CHECK (((state >= 1) AND (state <= 7)))
-)
-WITH (fillfactor='85', autovacuum_vacuum_scale_factor='0.05', autovacuum_vacuum_threshold='1000', autovacuum_vacuum_cost_delay='1');
--- Name: TABLE operation; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON TABLE holdfast.operation IS 'One business action under its key, that takes effect once. What may follow what: operation_move().';
--- Name: COLUMN operation.state; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.state IS '1 PENDING, 2 RUNNING, 3 SUCCEEDED, 4 FAILED, 5 UNKNOWN, 6 REVIEW, 7 CANCELLED.';
--- Name: COLUMN operation.sending; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.sending IS 'RUNNING: an effect elsewhere may have been sent, so its loss leads to UNKNOWN.';
--- Name: COLUMN operation.attempts; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.attempts IS 'Attempts started.';
--- Name: COLUMN operation.budget_attempts; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.budget_attempts IS 'Those that count for max_attempts: since the last decision to retry.';
--- Name: COLUMN operation.revision; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.revision IS 'Counts changes of state, and attempts.';
--- Name: COLUMN operation.token; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.token IS 'Of the newest attempt; 0 = there was none.';
--- Name: COLUMN operation.changed_at; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.changed_at IS 'When it came into this state.';
--- Name: COLUMN operation.deadline; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.deadline IS 'RUNNING: the attempt lives while holdfast.clock() is before this. PENDING: when it is due.';
--- Name: COLUMN operation.budget_since; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.budget_since IS 'Since when max_elapsed_ms counts; NULL = since created_at.';
--- Name: COLUMN operation.fingerprint; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without a lock.';
--- Name: COLUMN operation.request_id; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
--- Name: COLUMN operation.message; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
--- Name: COLUMN operation.compensates; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
--- Name: operation_policy; Type: TABLE; Schema: holdfast; Owner: -
-CREATE TABLE holdfast.operation_policy (
-    namespace text NOT NULL COLLATE pg_catalog."C",
-    type text NOT NULL COLLATE pg_catalog."C",
-    max_attempts integer DEFAULT 10 NOT NULL,
-    max_elapsed_ms bigint DEFAULT 86400000 NOT NULL,
-    base_ms integer DEFAULT 1000 NOT NULL,
-    cap_ms integer DEFAULT 300000 NOT NULL,
-    on_lost smallint DEFAULT 1 NOT NULL,
-    retention_ms bigint DEFAULT '2592000000'::bigint NOT NULL,
-    CONSTRAINT operation_policy_base_ms_check CHECK (((base_ms >= 1) AND (base_ms <= 86400000))),
-    CONSTRAINT operation_policy_cap_ms_check CHECK (((cap_ms >= 1) AND (cap_ms <= 86400000))),
-    CONSTRAINT operation_policy_check CHECK ((base_ms <= cap_ms)),
-    CONSTRAINT operation_policy_max_attempts_check CHECK (((max_attempts >= 1) AND (max_attempts <= 1000))),
-    CONSTRAINT operation_policy_max_elapsed_ms_check CHECK (((max_elapsed_ms >= 1) AND (max_elapsed_ms <= '31536000000'::bigint))),
-    CONSTRAINT operation_policy_on_lost_check CHECK ((on_lost = ANY (ARRAY[1, 2]))),
-    CONSTRAINT operation_policy_retention_ms_check CHECK (((retention_ms >= 1) AND (retention_ms <= '315360000000'::bigint)))
-);
--- Name: TABLE operation_policy; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON TABLE holdfast.operation_policy IS 'Those that were set. Type '''' holds for the types of its namespace that have no row; without any row the defaults hold.';
--- Name: COLUMN operation_policy.on_lost; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation_policy.on_lost IS 'What becomes of an operation whose attempt was lost and had not been sending: 1 UNKNOWN, 2 it may run again.';
 -- Name: operation_token; Type: SEQUENCE; Schema: holdfast; Owner: -
 CREATE SEQUENCE holdfast.operation_token
     START WITH 1
@@ -2494,6 +2748,8 @@ REVOKE ALL ON FUNCTION holdfast.allow_role(role name, namespace text) FROM PUBLI
 REVOKE ALL ON FUNCTION holdfast.attach() FROM PUBLIC;
 -- Name: FUNCTION audit_list(p_ns text, p_resource text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]) FROM PUBLIC;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
@@ -2559,26 +2815,44 @@ REVOKE ALL ON FUNCTION holdfast.note_expired(p_ns text, p_max integer, p_t times
 REVOKE ALL ON FUNCTION holdfast.notify_batch(p_server text[], p_payload text[]) FROM PUBLIC;
 -- Name: FUNCTION old_partitions(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.old_partitions() FROM PUBLIC;
+-- Name: FUNCTION op_attempts(p_ns text, p_key text, p_after integer, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_attempts(p_ns text, p_key text, p_after integer, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) FROM PUBLIC;
 -- Name: FUNCTION op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
+-- Name: FUNCTION op_get_batch(p_ns text[], p_key text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_get_batch(p_ns text[], p_key text[]) FROM PUBLIC;
+-- Name: FUNCTION op_list(p_ns text, p_state smallint, p_type text, p_prefix text, p_older_than_ms bigint, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_list(p_ns text, p_state smallint, p_type text, p_prefix text, p_older_than_ms bigint, p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION op_list_policies(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_list_policies(p_ns text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION op_lock(p_ns text[], p_key text[], p_wanted boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_lock(p_ns text[], p_key text[], p_wanted boolean[]) FROM PUBLIC;
 -- Name: FUNCTION op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION op_policy(p_ns text, p_type text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_policy(p_ns text, p_type text) FROM PUBLIC;
+-- Name: FUNCTION op_policy_row(p_outcome integer, p_row holdfast.operation_policy, p_needed_ms bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_policy_row(p_outcome integer, p_row holdfast.operation_policy, p_needed_ms bigint) FROM PUBLIC;
 -- Name: FUNCTION op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[], p_result_ref text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
 -- Name: FUNCTION op_renew_batch(p_ns text[], p_key text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_renew_batch(p_ns text[], p_key text[], p_token bigint[], p_ttl_ms bigint[]) FROM PUBLIC;
+-- Name: FUNCTION op_row(p_row holdfast.operation, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_row(p_row holdfast.operation, p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION op_sending_batch(p_ns text[], p_key text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_sending_batch(p_ns text[], p_key text[], p_token bigint[]) FROM PUBLIC;
+-- Name: FUNCTION op_set_policy(p_ns text, p_type text, p_max_attempts bigint, p_max_elapsed_ms bigint, p_base_ms bigint, p_cap_ms bigint, p_on_lost smallint, p_retention_ms bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_set_policy(p_ns text, p_type text, p_max_attempts bigint, p_max_elapsed_ms bigint, p_base_ms bigint, p_cap_ms bigint, p_on_lost smallint, p_retention_ms bigint, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamp with time zone, p_start boolean) FROM PUBLIC;
 -- Name: FUNCTION op_state_at(p_state smallint, p_sending boolean, p_deadline timestamp with time zone, p_ns text, p_type text, p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_state_at(p_state smallint, p_sending boolean, p_deadline timestamp with time zone, p_ns text, p_type text, p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION op_stats(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_stats() FROM PUBLIC;
+-- Name: FUNCTION op_sweep(p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_sweep(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_tell(p_ns text[], p_key text[], p_outcome smallint[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
@@ -2589,6 +2863,8 @@ REVOKE ALL ON FUNCTION holdfast.operation_move(p_from smallint, p_to smallint) F
 REVOKE ALL ON FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) FROM PUBLIC;
 -- Name: FUNCTION prefix_end(p_prefix text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.prefix_end(p_prefix text) FROM PUBLIC;
+-- Name: FUNCTION purge_operations(p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.purge_operations(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) FROM PUBLIC;
 -- Name: FUNCTION read_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -

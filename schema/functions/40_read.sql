@@ -129,11 +129,12 @@ BEGIN
 END
 $$;
 
--- What happened in the namespace, or to one resource of it ('' = to any, and to the namespace itself): newest first, ids below
+-- What happened in the namespace, or to one resource or operation of it ('' = to any, and to the namespace itself): newest first, ids below
 -- p_before (0 = from the newest). Columns as in holdfast.audit, NULL told as 0 or ''. Looks at the trail in stretches, from its end,
 -- each four times as long as the one before: what is new or frequent is found at once, what is rare in one pass over summaries.
-CREATE OR REPLACE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max int)
-RETURNS TABLE (outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
+CREATE OR REPLACE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max int)
+RETURNS TABLE (outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text,
+    operation text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
@@ -143,25 +144,31 @@ DECLARE
     n int;
 BEGIN
     IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
-        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text;
+        RETURN QUERY SELECT 90::smallint, 0::bigint, 0::bigint, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, ''::text, ''::text;
         RETURN;
     END IF;
     IF p_before > 0 THEN
         below := least(below, p_before);
     END IF;
     WHILE missing > 0 AND below > 1 LOOP
-        -- Two statements, so that each has a plan that fits.
-        IF p_resource = '' THEN
+        -- A statement each, so that each has a plan that fits.
+        IF p_resource = '' AND p_operation = '' THEN
             RETURN QUERY
             SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
-                coalesce(a.actor, ''), coalesce(a.detail, '')
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
             FROM holdfast.audit a WHERE a.namespace = p_ns AND a.id < below AND a.id >= below - stretch
+            ORDER BY a.id DESC LIMIT missing;
+        ELSIF p_operation = '' THEN
+            RETURN QUERY
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
             ORDER BY a.id DESC LIMIT missing;
         ELSE
             RETURN QUERY
-            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, a.resource::text, a.token, coalesce(a.prior, 0),
-                coalesce(a.actor, ''), coalesce(a.detail, '')
-            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.resource = p_resource AND a.id < below AND a.id >= below - stretch
+            SELECT 50::smallint, a.id, holdfast.unix_ms(a.at), a.kind::text, coalesce(a.resource, '')::text, a.token, coalesce(a.prior, 0),
+                coalesce(a.actor, ''), coalesce(a.detail, ''), coalesce(a.operation, '')::text
+            FROM holdfast.audit a WHERE a.namespace = p_ns AND a.operation = p_operation AND a.id < below AND a.id >= below - stretch
             ORDER BY a.id DESC LIMIT missing;
         END IF;
         GET DIAGNOSTICS n = ROW_COUNT;
@@ -169,6 +176,16 @@ BEGIN
         below := below - stretch;
         stretch := least(stretch * 4, 4000000000);
     END LOOP;
+END
+$$;
+
+-- The same for servers that know nothing of operations.
+CREATE OR REPLACE FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max int)
+RETURNS TABLE (outcome smallint, id bigint, at_unix_ms bigint, kind text, resource text, token bigint, prior bigint, actor text, detail text)
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    RETURN QUERY SELECT a.outcome, a.id, a.at_unix_ms, a.kind, a.resource, a.token, a.prior, a.actor, a.detail
+    FROM holdfast.audit_list(p_ns, p_resource, ''::text, p_before, p_max) a;
 END
 $$;
 

@@ -132,8 +132,8 @@ $$;
 -- This database is the one on record, or the record has been brought up to date. To be called on each new connection before it
 -- serves. After a fail-over or a restore the newest grants may be missing here, so that their tokens would be given again, and
 -- leases of the past would look live: if the cluster's system identifier or timeline is not that on record, every namespace's
--- floor jumps by 2^20 above all its fences, and every lease still live is ended as BROKEN; then true. Otherwise false. Of several
--- callers one does it and the others wait for it. Raises 55000 on a standby.
+-- floor jumps by 2^20 above all its fences, and every lease still live is ended as BROKEN, those of attempts too, whose tokens jump as
+-- far; then true. Otherwise false. Of several callers one does it and the others wait for it. Raises 55000 on a standby.
 CREATE OR REPLACE FUNCTION holdfast.attach() RETURNS boolean
 LANGUAGE plpgsql VOLATILE SET lock_timeout = '30s' AS $$
 DECLARE
@@ -166,6 +166,10 @@ BEGIN
             known.timeline, system_id, line)
     FROM ended e;
     UPDATE holdfast.usage u SET leases = c.leases FROM holdfast.usage k, holdfast.count_usage(k.namespace) c WHERE u.namespace = k.namespace;
+    -- Attempts end in the same way, whatever may have become of them: op_start settles them.
+    UPDATE holdfast.operation o SET deadline = '-infinity' WHERE o.state = 2 AND o.deadline > '-infinity';
+    PERFORM pg_catalog.setval('holdfast.operation_token', 1048576 + greatest((SELECT q.last_value FROM holdfast.operation_token q),
+        (SELECT pg_catalog.max(o.token) FROM holdfast.operation o)));
     WITH highest AS (
         SELECT n.name, n.fence_floor AS before, greatest(n.fence_floor, coalesce((
             SELECT pg_catalog.max(r.fence) FROM holdfast.resource r WHERE r.namespace = n.name), 0)) + 1048576 AS floor
@@ -228,8 +232,8 @@ BEGIN
 END
 $$;
 
--- What only tidies up is done, at most p_max rows of each kind: leases that ran out get their audit row (note_expired), servers
--- that wait no more are forgotten, counts of refusals are dropped when they are older than the namespace keeps them, and what is
+-- What only tidies up is done, at most p_max rows of each kind: leases that ran out get their audit row (note_expired), attempts whose
+-- lease ended are settled (op_sweep), servers that wait no more are forgotten, counts of refusals are dropped when they are older than the namespace keeps them, and what is
 -- counted for quotas is counted anew. How many rows; 0 also while another server sweeps. Nothing that anybody is answered depends
 -- on it.
 CREATE OR REPLACE FUNCTION holdfast.sweep(p_max int) RETURNS int
@@ -248,7 +252,7 @@ BEGIN
         RETURN 0;
     END IF;
     t := holdfast.clock();
-    done := holdfast.note_expired(NULL, p_max, t);
+    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max);
 
     SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
         SELECT r.namespace, r.name FROM holdfast.resource r JOIN (

@@ -97,9 +97,9 @@ BEGIN
 END
 $$;
 
--- Starts what may be started, of the rows that are locked (p_mine), and settles those whose attempt was lost and that must not be
--- started: an attempt that was sending, or whose policy says so, leaves its operation UNKNOWN; a spent budget, in REVIEW. By place
--- what was done: 200, 206, 207; nothing for the others. Execute passes p_start false: then only what must be settled is settled.
+-- Of the rows that are locked (p_mine) those whose attempt was lost are settled: an attempt that was sending, or whose policy says so,
+-- leaves its operation UNKNOWN; a spent budget leaves it in REVIEW; the others may run again. What may run, these and those that are
+-- due, is started with p_start; without it what was lost is PENDING and due. By place what was done: 200 may run, 206, 207.
 CREATE OR REPLACE FUNCTION holdfast.op_start(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[],
     p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[], p_mine boolean[], p_t timestamptz, p_start boolean)
 RETURNS TABLE (i int, did smallint)
@@ -107,52 +107,53 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    WITH d AS MATERIALIZED (
-        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.error_class, CASE
+    WITH v AS (
+        SELECT v.*, CASE
                 WHEN v.state = 1 THEN 200
                 WHEN v.sending OR p.on_lost = 1 THEN 206
                 WHEN v.budget_attempts >= p.max_attempts OR holdfast.ms(p_t - v.since) > p.max_elapsed_ms THEN 207
-                ELSE 200 END::smallint AS did,
+                ELSE 200 END::smallint AS did
+        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
+        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
+        WHERE v.outcome = 0 AND p_mine[v.i] AND (p_start OR v.state = 2)
+    ), d AS MATERIALIZED (
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did,
+            CASE v.did WHEN 206 THEN 5 WHEN 207 THEN 6 ELSE CASE WHEN p_start THEN 2 ELSE 1 END END::smallint AS next,
             CASE
                 WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
                 WHEN v.state = 2 OR a.outcome = 3 THEN 3
                 WHEN v.budget_attempts = 0 THEN 4
                 ELSE 2 END::smallint AS trigger,
-            CASE WHEN p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
-        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, p_t) v
-        CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
-        LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
-        WHERE v.outcome = 0 AND p_mine[v.i]
+            CASE WHEN v.did = 200 AND p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
+        FROM v LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
     ), moved AS (
         UPDATE holdfast.operation o SET
-            state = CASE d.did WHEN 200 THEN 2 WHEN 206 THEN 5 ELSE 6 END,
-            sending = false, revision = o.revision + 1,
-            attempts = CASE d.did WHEN 200 THEN o.attempts + 1 ELSE o.attempts END,
-            budget_attempts = CASE d.did WHEN 200 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
-            token = CASE d.did WHEN 200 THEN d.new_token ELSE o.token END,
-            deadline = CASE d.did WHEN 200 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' END,
-            changed_at = p_t,
-            holder = CASE d.did WHEN 200 THEN p_holder[d.i] ELSE o.holder END,
-            request_id = CASE d.did WHEN 200 THEN p_request_id[d.i] END,
+            state = d.next, sending = false, revision = o.revision + 1, changed_at = p_t,
+            attempts = CASE d.next WHEN 2 THEN o.attempts + 1 ELSE o.attempts END,
+            budget_attempts = CASE d.next WHEN 2 THEN o.budget_attempts + 1 ELSE o.budget_attempts END,
+            token = CASE d.next WHEN 2 THEN d.new_token ELSE o.token END,
+            deadline = CASE d.next WHEN 2 THEN p_t + p_ttl_ms[d.i] * interval '1 millisecond' WHEN 1 THEN p_t END,
+            holder = CASE d.next WHEN 2 THEN p_holder[d.i] ELSE o.holder END,
+            request_id = CASE d.next WHEN 2 THEN p_request_id[d.i] END,
             message = CASE
                 WHEN d.did = 200 OR (d.did = 207 AND o.error_class IS NOT NULL) THEN o.message
                 WHEN d.did = 206 AND d.sending THEN 'the attempt was lost while it was sending'
                 ELSE 'the attempt was lost' END
-        FROM d WHERE o.ctid = d.o_tid AND (d.did <> 200 OR p_start)
+        FROM d WHERE o.ctid = d.o_tid
     ), closed AS (
         UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
-        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
-            AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
+        FROM d WHERE d.state = 2 AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
     ), lost AS (
         INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
-        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast', CASE d.did WHEN 200 THEN 'taken over' WHEN 206 THEN 'unknown' ELSE 'review' END
-        FROM d WHERE d.state = 2 AND (d.did <> 200 OR p_start)
+        SELECT p_ns[d.i], p_key[d.i], 'lost', d.token, 'holdfast',
+            CASE d.next WHEN 2 THEN 'taken over' WHEN 5 THEN 'unknown' WHEN 6 THEN 'review' ELSE 'pending' END
+        FROM d WHERE d.state = 2
     ), started AS (
         INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
         SELECT p_ns[d.i], p_key[d.i], d.new_token, d.attempts + 1, d.trigger, pg_catalog.gen_random_uuid(), p_t, p_holder[d.i]
-        FROM d WHERE d.did = 200 AND p_start
+        FROM d WHERE d.next = 2
     )
-    SELECT d.i, d.did FROM d WHERE d.did <> 200 OR p_start;
+    SELECT d.i, d.did FROM d;
 END
 $$;
 
