@@ -1200,6 +1200,54 @@ static void a_child_can_do_nothing_with_it(void **state)
     done(fake, operation);
 }
 
+/* ---- in threads ---- */
+
+static void serve_afresh(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    memset(&world, 0, sizeof(world)); /* under the fake's mutex */
+    serve(fake, call);
+}
+
+static void *begin_and_end(void *arg)
+{
+    struct fake *fake = arg;
+    hf_begin_options options = usual();
+
+    options.ttl_ms = 100; /* renewed many times meanwhile */
+    options.on_loss = NULL;
+    for (int i = 0; i < 40; i++) {
+        hf_operation *operation = NULL;
+        hf_outcome *outcome = NULL;
+        if (hf_operation_begin(fake->client, &options, &operation, &outcome, NULL) == HF_OK && operation) {
+            (void)hf_operation_remaining_ms(operation);
+            t_sleep_ms(i % 8 * 5);
+            if (i % 3 == 0 && hf_operation_sending(operation, NULL) == HF_OK)
+                (void)hf_operation_valid(operation);
+            if (i % 4 != 0 && hf_operation_complete(operation, "x", 1, NULL, NULL, NULL) == HF_OK)
+                (void)hf_operation_loss(operation);
+        }
+        hf_operation_free(operation);
+        hf_outcome_free(outcome);
+    }
+    return NULL;
+}
+
+static void many_threads_begin_and_end(void **state)
+{
+    struct fake *fake = fake_new_threads(NULL);
+    pthread_t threads[6];
+
+    (void)state;
+    fake->serve = serve_afresh;
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, begin_and_end, fake), 0);
+    for (int i = 0; i < 6; i++)
+        pthread_join(threads[i], NULL);
+    assert_in_range(fake_count(fake, METHOD("Begin")), 240, 240);
+    assert_true(fake_count(fake, METHOD("Complete")) > 0);
+    fake_free(fake);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1230,6 +1278,7 @@ int main(void)
         cmocka_unit_test(pages),
         cmocka_unit_test(decisions),
         cmocka_unit_test(a_child_can_do_nothing_with_it),
+        cmocka_unit_test(many_threads_begin_and_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
