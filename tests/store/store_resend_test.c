@@ -466,7 +466,8 @@ static void an_answer_that_comes_too_late_is_nobodys(void **state)
     for (int i = 0; i < N; i++)
         assert_int_equal(patient[i].item.outcome, ST_GRANTED);
     assert_int_equal(lists.item.outcome, ST_FOUND);
-    /* They were carried out all the same. */
+    /* They were carried out all the same, before what comes after them. */
+    acquire("after");
     assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.lease WHERE resource LIKE 'brief%%' AND token = 1"), N);
     assert_int_equal(t_sql_int(sql, "SELECT version FROM holdfast.resource_value WHERE resource = 'w'"), 1);
 }
