@@ -251,6 +251,23 @@ CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task
     LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
     LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
 $$;
+-- Name: action_problem(regprocedure); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.action_problem(p_function regprocedure) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT CASE
+        WHEN p.oid IS NULL THEN 'there is no such function f(key text, args jsonb)'
+        WHEN p.prokind <> 'f' OR p.proretset OR p.prorettype <> 'pg_catalog.jsonb'::regtype THEN 'it does not return jsonb'
+        WHEN NOT p.prosecdef THEN 'it is not SECURITY DEFINER'
+        WHEN NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c LIKE 'search\_path=%') THEN 'it has no search_path of its own'
+        WHEN p.pronamespace = 'holdfast'::regnamespace THEN 'it is one of Holdfast''s own'
+        WHEN r.rolsuper THEN pg_catalog.format('its owner "%s" is a superuser', r.rolname)
+        WHEN r.rolcanlogin THEN pg_catalog.format('its owner "%s" can log in', r.rolname)
+        WHEN pg_catalog.pg_has_role(r.oid, s.nspowner, 'MEMBER') THEN pg_catalog.format('its owner "%s" has Holdfast''s own rights', r.rolname)
+    END
+    FROM (SELECT 1) x LEFT JOIN pg_catalog.pg_proc p ON p.oid = p_function LEFT JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+    LEFT JOIN pg_catalog.pg_namespace s ON s.nspname = 'holdfast'
+$$;
 -- Name: advance_fences(text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, floor bigint)
     LANGUAGE plpgsql
@@ -461,6 +478,52 @@ BEGIN
     RETURN QUERY SELECT x.* FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
 END
 $$;
+-- Name: begin_operation(text, text, text, bytea, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.begin_operation(namespace text, key text, type text, fingerprint bytea, holder text DEFAULT NULL::text, ttl_ms bigint DEFAULT 60000) RETURNS TABLE(outcome text, attempt integer, token bigint, result bytea, message text, holder_now text, remaining_ms bigint)
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    ns CONSTANT text[] := ARRAY[$1];
+    keys CONSTANT text[] := ARRAY[$2];
+    types CONSTANT text[] := ARRAY[$3];
+    prints CONSTANT bytea[] := ARRAY[$4];
+    holders CONSTANT text[] := ARRAY[coalesce($5, session_user::text)];
+    ttls CONSTANT bigint[] := ARRAY[$6];
+    ids CONSTANT text[] := ARRAY['sql:' || gen_random_uuid()];
+    t timestamptz;
+    told smallint;
+    fresh bigint;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM holdfast.require_mapped($1);
+    PERFORM holdfast.require_arguments($1, $2, $3, $4, holders[1], $6);
+    PERFORM set_config('synchronous_commit', 'on', true);
+    t := holdfast.clock();
+    INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
+        fingerprint, holder, request_id)
+    VALUES ($1, $2, $3, 2, 1, 1, nextval('holdfast.operation_token'), t, t, t + $6 * interval '1 millisecond', $4, holders[1], ids[1])
+    ON CONFLICT DO NOTHING RETURNING o.token INTO fresh;
+    IF fresh IS NOT NULL THEN
+        INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+            VALUES ($1, $2, fresh, 1, 4, gen_random_uuid(), t, holders[1]);
+        told := 200;
+    ELSE
+        told := (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, holdfast.clock()) v);
+        IF told = 0 THEN
+            PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
+            t := holdfast.clock();
+            told := coalesce((SELECT s.did FROM holdfast.op_start(ns, keys, types, prints, holders, ttls, ids, ARRAY[0]::smallint[], ARRAY[true], t, true) s),
+                (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, t) v));
+        END IF;
+    END IF;
+    RETURN QUERY SELECT CASE x.outcome WHEN 200 THEN 'started' WHEN 202 THEN 'replayed' WHEN 203 THEN 'failed' WHEN 204 THEN 'cancelled'
+            WHEN 206 THEN 'unknown' WHEN 207 THEN 'review' WHEN 208 THEN 'conflict' ELSE 'in_progress' END,
+        x.attempt, CASE x.outcome WHEN 200 THEN x.token ELSE 0 END, x.result, x.message, x.holder, x.remaining_ms
+    FROM holdfast.op_tell(ns, keys, ARRAY[told], holdfast.clock()) x;
+END
+$_$;
 -- Name: break_lease(text, text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, fence bigint, live boolean, pid integer)
     LANGUAGE plpgsql
@@ -547,6 +610,30 @@ $$;
 CREATE FUNCTION holdfast.clock() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$ SELECT pg_catalog.clock_timestamp() $$;
+-- Name: complete_operation(text, text, bigint, bytea); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea DEFAULT NULL::bytea) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+#variable_conflict use_column
+DECLARE
+    told smallint;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM holdfast.require_mapped($1);
+    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
+    told := (SELECT f.outcome FROM holdfast.op_finish_batch(ARRAY[$1], ARRAY[$2], ARRAY[$3], ARRAY[1]::smallint[], ARRAY[$4], ARRAY[''],
+        ARRAY[0]::smallint[], ARRAY[''], ARRAY[''], ARRAY[0]::bigint[], NULL, NULL, NULL, NULL, NULL) f);
+    IF told = 212 THEN
+        RAISE EXCEPTION 'holdfast: token % of operation "%" is stale: a newer attempt was started', $3, $2 USING ERRCODE = 'HF001';
+    ELSIF told = 214 THEN
+        RAISE EXCEPTION 'holdfast: the attempt with token % of operation "%" has ended otherwise', $3, $2 USING ERRCODE = 'HF003';
+    ELSIF told NOT IN (210, 211) THEN
+        RAISE EXCEPTION 'holdfast: the attempt with token % of operation "%" is not held', $3, $2 USING ERRCODE = 'HF002';
+    END IF;
+END
+$_$;
 -- Name: count_usage(text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) RETURNS record
     LANGUAGE plpgsql
@@ -601,6 +688,26 @@ BEGIN
         WHERE found_row.name IS NOT NULL;
 END
 $$;
+-- Name: deferred_constraints(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.deferred_constraints() RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I', n.nspname, c.conname), ', ')
+    FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace
+    WHERE c.condeferrable AND c.condeferred AND n.nspname NOT LIKE 'pg\_%'
+$$;
+-- Name: emit(text, text, text, text, bytea, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text DEFAULT NULL::text) RETURNS bigint
+    LANGUAGE plpgsql SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $_$
+BEGIN
+    PERFORM holdfast.require_mapped($1);
+    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM holdfast.put_events(ARRAY[$1], ARRAY[$6], ARRAY[1], ARRAY[$2], ARRAY[$3], ARRAY[$4], ARRAY[$5], ARRAY[true]);
+    RETURN currval('holdfast.outbox_id');
+END
+$_$;
 -- Name: end_backend(integer, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.end_backend(p_pid integer, p_backend_start text) RETURNS boolean
     LANGUAGE plpgsql
@@ -624,6 +731,105 @@ BEGIN
 EXCEPTION
     WHEN insufficient_privilege THEN RETURN false;
 END
+$$;
+-- Name: execute_guard(text, text, bigint, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.execute_guard(p_ns text, p_resource text, p_token bigint, p_expected bigint, OUT outcome smallint, OUT fence bigint, OUT version bigint) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    held record;
+BEGIN
+    PERFORM FROM holdfast.resource r WHERE r.namespace = p_ns AND r.name = p_resource FOR NO KEY UPDATE SKIP LOCKED;
+    IF NOT FOUND THEN
+        outcome := CASE WHEN EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = p_ns AND r.name = p_resource) THEN 5 ELSE 220 END;
+        RETURN;
+    END IF;
+    SELECT r.fence, l.token = p_token AND l.deadline > holdfast.clock() AS live,
+        CASE WHEN v.value IS NULL THEN 0 ELSE v.version END AS version INTO held
+    FROM holdfast.resource r LEFT JOIN holdfast.lease l ON l.namespace = p_ns AND l.resource = p_resource
+    LEFT JOIN holdfast.resource_value v ON v.namespace = p_ns AND v.resource = p_resource
+    WHERE r.namespace = p_ns AND r.name = p_resource;
+    fence := held.fence;
+    version := held.version;
+    outcome := CASE
+        WHEN p_token < held.fence THEN 219
+        WHEN p_token > held.fence OR held.live IS NOT TRUE THEN 220
+        WHEN p_expected <> held.version THEN 221 END;
+END
+$$;
+-- Name: execute_one(text, text, text, bytea, text, jsonb, text, integer, boolean, text[], text, integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text) RETURNS record
+    LANGUAGE plpgsql
+    AS $_$
+DECLARE
+    began CONSTANT timestamptz := pg_catalog.clock_timestamp();
+    t timestamptz := holdfast.clock();
+BEGIN
+    IF p_fresh THEN
+        INSERT INTO holdfast.operation (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, holder)
+        VALUES (p_ns, p_key, p_type, 3, 1, t, t, p_fingerprint, p_holder) ON CONFLICT DO NOTHING;
+        IF NOT FOUND THEN
+            outcome := 5; -- somebody was quicker: looked at again
+            RETURN;
+        END IF;
+    END IF;
+    IF p_deferred IS NOT NULL THEN
+        EXECUTE 'SET CONSTRAINTS ' || p_deferred || ' DEFERRED';
+    END IF;
+    EXECUTE pg_catalog.format('SELECT %s($1, $2)', p_call) INTO result USING p_key, p_args;
+    SET CONSTRAINTS ALL IMMEDIATE;
+    PERFORM holdfast.restore_settings(p_settings);
+    IF result IS NULL THEN
+        RAISE EXCEPTION 'holdfast: the action returned NULL' USING ERRCODE = '22004';
+    ELSIF pg_catalog.octet_length(result::text) > 1048576 THEN
+        RAISE EXCEPTION 'holdfast: the action returned more than 1048576 bytes' USING ERRCODE = '54000';
+    ELSIF pg_catalog.clock_timestamp() > began + p_timeout_ms * interval '1 millisecond' THEN
+        RAISE EXCEPTION 'holdfast: the action took longer than % ms', p_timeout_ms USING ERRCODE = '57014';
+    END IF;
+    t := holdfast.clock();
+    UPDATE holdfast.operation o SET state = 3, sending = false, revision = CASE WHEN p_fresh THEN 1 ELSE o.revision + 1 END,
+        attempts = CASE WHEN p_fresh THEN 1 ELSE o.attempts + 1 END, changed_at = t, deadline = NULL, holder = p_holder, request_id = NULL,
+        result = pg_catalog.convert_to(execute_one.result::text, 'UTF8'), error_class = NULL, message = NULL, sqlstate = NULL
+    WHERE o.namespace = p_ns AND o.key = p_key;
+    IF p_event_item IS NOT NULL THEN
+        PERFORM holdfast.put_events(ARRAY[p_ns], ARRAY[p_key], p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+            p_event_payload, ARRAY[true]);
+    END IF;
+    outcome := 210;
+EXCEPTION
+    WHEN lock_not_available THEN
+        outcome := 5;
+    WHEN OTHERS OR query_canceled OR assert_failure THEN
+        GET STACKED DIAGNOSTICS sqlstate_told = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+        result := NULL;
+        outcome := 218;
+END
+$_$;
+-- Name: execute_setting_names(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.execute_setting_names() RETURNS text[]
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT ARRAY['synchronous_commit', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'search_path',
+        'plan_cache_mode', 'enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'jit', 'row_security', 'TimeZone', 'DateStyle',
+        'IntervalStyle', 'bytea_output', 'client_encoding', 'extra_float_digits', 'default_transaction_isolation',
+        'default_transaction_read_only', 'client_min_messages', 'work_mem', 'application_name']
+$$;
+-- Name: execute_settings(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.execute_settings() RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT pg_catalog.array_agg(pg_catalog.current_setting(n) ORDER BY i) FROM unnest(holdfast.execute_setting_names()) WITH ORDINALITY AS x(n, i)
+$$;
+-- Name: find_action(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call text, OUT problem text, OUT timeout_ms integer) RETURNS SETOF record
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT a.function, coalesce(holdfast.action_problem(f.oid), CASE
+            WHEN p.proowner <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = a.role) IS NOT FALSE THEN 'its owner has changed' END),
+        a.timeout_ms
+    FROM holdfast.action a CROSS JOIN LATERAL (SELECT pg_catalog.to_regprocedure(a.function || '(text,jsonb)') AS oid) f
+    LEFT JOIN pg_catalog.pg_proc p ON p.oid = f.oid
+    WHERE a.namespace = p_ns AND a.name = p_name
 $$;
 -- Name: flags(integer[], integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.flags(p_places integer[], p_n integer) RETURNS boolean[]
@@ -709,12 +915,7 @@ DECLARE
     idle_now bigint;
 BEGIN
     PERFORM holdfast.require_read_committed();
-    IF NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user) AND NOT EXISTS (
-        SELECT FROM holdfast.sql_role m JOIN pg_roles u ON u.rolname = m.role
-        WHERE m.namespace = in_ns AND pg_has_role(session_user, u.oid, 'MEMBER')) THEN
-        RAISE EXCEPTION 'holdfast: role "%" may not use namespace "%"', session_user, in_ns USING ERRCODE = '42501',
-            HINT = 'An operator maps it: SELECT holdfast.allow_role(role, namespace).';
-    END IF;
+    PERFORM holdfast.require_mapped(in_ns);
     PERFORM FROM holdfast.resource x WHERE x.namespace = in_ns AND x.name = in_resource FOR SHARE;
     IF FOUND AND NOT holdfast.locked_by_top_level(in_ns, in_resource) THEN
         RAISE EXCEPTION 'holdfast: guard() must be called outside savepoints and EXCEPTION blocks' USING ERRCODE = '0A000',
@@ -865,6 +1066,20 @@ BEGIN
         UPDATE holdfast.usage u SET value_bytes = used.value_bytes WHERE u.namespace = limited.name AND u.value_bytes <> used.value_bytes;
     END LOOP;
     RETURN veto;
+END
+$$;
+-- Name: list_actions(text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.list_actions(p_ns text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, name text, function text, role text, timeout_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, ''::text, ''::text, 0::bigint;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 50::smallint, a.name::text, a.function, a.role::text, a.timeout_ms::bigint
+    FROM holdfast.action a WHERE a.namespace = p_ns AND a.name > p_after ORDER BY a.name LIMIT p_max + 1;
 END
 $$;
 -- Name: list_leases(text, text, text, text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1206,11 +1421,213 @@ BEGIN
     END IF;
 END
 $$;
+-- Name: op_compensate(text, text, text, bytea, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_compensate(p_ns text, p_key text, p_type text, p_payload bytea, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, key text, state smallint, revision integer, fingerprint bytea)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    undo_key CONSTANT text := CASE WHEN pg_catalog.octet_length(p_key) <= 251 THEN 'undo:' || p_key
+        ELSE 'undo:' || pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(p_key, 'UTF8')), 'hex') END;
+    print CONSTANT bytea := pg_catalog.sha256(pg_catalog.convert_to(p_type, 'UTF8') || '\x00'::bytea || coalesce(p_payload, ''::bytea));
+    t timestamptz;
+    mine boolean[];
+    o holdfast.operation;
+    undo holdfast.operation;
+    refused smallint;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, 0::smallint, 0, ''::bytea;
+        RETURN;
+    END IF;
+    mine := holdfast.op_lock(ARRAY[p_ns], ARRAY[p_key], ARRAY[true]);
+    t := holdfast.clock();
+    SELECT * INTO o FROM holdfast.operation x WHERE x.namespace = p_ns AND x.key = p_key;
+    refused := CASE
+        WHEN o.key IS NULL THEN 216
+        WHEN NOT mine[1] THEN 5
+        WHEN o.state = 3 THEN NULL
+        WHEN holdfast.op_state_at(o.state, o.sending, o.deadline, p_ns, o.type, t) = 5 THEN 206
+        WHEN o.state = 6 THEN 207
+        ELSE 214 END;
+    IF refused IS NULL AND o.compensated_by IS NULL THEN
+        INSERT INTO holdfast.operation (namespace, key, type, state, created_at, changed_at, deadline, fingerprint, compensates, payload)
+        VALUES (p_ns, undo_key, p_type, 1, t, t, t, print, p_key, p_payload) ON CONFLICT DO NOTHING;
+        IF FOUND THEN
+            UPDATE holdfast.operation x SET compensated_by = undo_key WHERE x.namespace = p_ns AND x.key = p_key;
+            INSERT INTO holdfast.audit (namespace, operation, kind, token, prior, actor, detail)
+                VALUES (p_ns, p_key, 'compensate', o.revision, o.revision, p_actor, p_reason);
+            RETURN QUERY SELECT 210::smallint, undo_key, 1::smallint, 1, print;
+            RETURN;
+        END IF;
+        refused := 208;
+    END IF;
+    SELECT * INTO undo FROM holdfast.operation x WHERE refused IS NULL AND x.namespace = p_ns AND x.key = o.compensated_by;
+    IF refused IS NULL AND (undo.key IS NULL OR undo.type <> p_type OR undo.fingerprint <> print) THEN
+        refused := 208;
+    END IF;
+    IF refused IS NULL THEN
+        RETURN QUERY SELECT 211::smallint, undo.key::text, undo.state, undo.revision, undo.fingerprint;
+    ELSE
+        RETURN QUERY SELECT refused, ''::text, CASE refused WHEN 208 THEN 0::smallint ELSE coalesce(o.state, 0::smallint) END, coalesce(o.revision, 0), ''::bytea;
+    END IF;
+END
+$$;
+-- Name: op_decide(text, text, integer, smallint, smallint, bytea, text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_decide(p_ns text, p_key text, p_revision integer, p_call smallint, p_reconciled smallint, p_result bytea, p_result_ref text, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, state smallint, revision integer, message text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    kind CONSTANT text := (ARRAY['retry', 'cancel', 'reconcile'])[p_call];
+    what CONSTANT text := (ARRAY['succeeded', 'failed', 'not done', 'cancelled'])[p_reconciled];
+    decision CONSTANT text := pg_catalog.concat_ws(' ', kind, p_revision, p_reconciled, p_actor, p_reason);
+    t timestamptz;
+    mine boolean[];
+    o holdfast.operation;
+    next smallint;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, 0::smallint, 0, ''::text;
+        RETURN;
+    END IF;
+    mine := holdfast.op_lock(ARRAY[p_ns], ARRAY[p_key], ARRAY[true]);
+    IF NOT mine[1] THEN
+        RETURN QUERY SELECT CASE WHEN EXISTS (SELECT FROM holdfast.operation x WHERE x.namespace = p_ns AND x.key = p_key) THEN 5 ELSE 216
+            END::smallint, 0::smallint, 0, ''::text;
+        RETURN;
+    END IF;
+    t := holdfast.clock();
+    SELECT * INTO o FROM holdfast.operation x WHERE x.namespace = p_ns AND x.key = p_key;
+    -- An attempt that was lost and not noticed yet is settled, by what was seen of it: its revision is not counted up for that.
+    IF o.state = 2 AND o.deadline <= t THEN
+        PERFORM holdfast.op_start(ARRAY[p_ns], ARRAY[p_key], ARRAY[o.type]::text[], ARRAY[o.fingerprint], NULL, NULL, ARRAY[''], NULL, mine, t, false);
+        UPDATE holdfast.operation x SET revision = o.revision WHERE x.namespace = p_ns AND x.key = p_key;
+        SELECT * INTO o FROM holdfast.operation x WHERE x.namespace = p_ns AND x.key = p_key;
+    END IF;
+    IF o.decided = decision THEN
+        RETURN QUERY SELECT 211::smallint, o.state, o.revision, ''::text;
+        RETURN;
+    END IF;
+    next := CASE
+        WHEN o.revision <> p_revision THEN 0
+        WHEN p_call IN (1, 2) AND o.state IN (1, 6) THEN CASE p_call WHEN 1 THEN 1 ELSE 7 END
+        WHEN p_call = 3 AND o.state = 5 THEN (ARRAY[3, 4, 1, 7])[p_reconciled]
+        ELSE 0 END;
+    IF next = 0 THEN
+        RETURN QUERY SELECT CASE WHEN o.revision <> p_revision THEN 215 WHEN o.state = 5 THEN 206 ELSE 214 END::smallint, o.state, o.revision,
+            coalesce(o.message, '');
+        RETURN;
+    END IF;
+    UPDATE holdfast.operation x SET state = next, revision = x.revision + 1, changed_at = t, decided = decision,
+        deadline = CASE next WHEN 1 THEN t END, budget_attempts = CASE next WHEN 1 THEN 0 ELSE x.budget_attempts END,
+        budget_since = CASE next WHEN 1 THEN t ELSE x.budget_since END,
+        result = CASE next WHEN 3 THEN p_result ELSE x.result END,
+        result_ref = CASE next WHEN 3 THEN nullif(p_result_ref, '') ELSE x.result_ref END,
+        error_class = CASE next WHEN 3 THEN NULL WHEN 4 THEN 3 ELSE x.error_class END,
+        message = CASE WHEN next IN (4, 7) THEN p_reason WHEN next = 3 THEN NULL ELSE x.message END
+    WHERE x.namespace = p_ns AND x.key = p_key;
+    INSERT INTO holdfast.audit (namespace, operation, kind, token, prior, actor, detail)
+        VALUES (p_ns, p_key, kind, o.revision + 1, o.revision, p_actor, pg_catalog.concat_ws(': ', what, p_reason));
+    RETURN QUERY SELECT 210::smallint, next, o.revision + 1, ''::text;
+END
+$$;
 -- Name: op_delay_ms(integer, integer, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) RETURNS bigint
     LANGUAGE sql
     AS $$ SELECT pg_catalog.floor(holdfast.jitter()
     * (least(p_cap_ms::float8, p_base_ms * 2::float8 ^ least(p_attempts - 1, 40)) + 1))::bigint $$;
+-- Name: op_execute_batch(text[], text[], text[], bytea[], text[], text[], text[], bigint[], bigint[], text[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.op_execute_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_action text[], p_args text[], p_resource text[], p_token bigint[], p_expected bigint[], p_holder text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) RETURNS TABLE(i integer, outcome smallint, result bytea, result_ref text, ended_unix_ms bigint, attempt integer, sqlstate text, message text, fence bigint, version bigint, holder text, remaining_ms bigint, error_class smallint, state smallint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    begun CONSTANT timestamptz := pg_catalog.clock_timestamp();
+    settings CONSTANT text[] := holdfast.execute_settings();
+    deferred CONSTANT text := holdfast.deferred_constraints();
+    late boolean := false;
+    told smallint;
+    act record;
+    guarded smallint;
+    guard_fence bigint;
+    guard_version bigint;
+    made jsonb;
+    raised text;
+    why text;
+    did smallint;
+    item int[];
+    mine boolean[];
+    atypes text[];
+    aids text[];
+    types text[];
+    payloads bytea[];
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    FOR k IN 1..pg_catalog.cardinality(p_ns) LOOP
+        IF late OR (k > 1 AND pg_catalog.clock_timestamp() > begun + interval '200 ms') THEN
+            RETURN QUERY SELECT k, 224::smallint, NULL::bytea, ''::text, 0::bigint, 0, ''::text, ''::text, 0::bigint, 0::bigint, ''::text, 0::bigint,
+                0::smallint, 0::smallint;
+            CONTINUE;
+        END IF;
+        guarded := NULL;
+        guard_fence := 0;
+        guard_version := 0;
+        raised := NULL;
+        why := NULL;
+        -- Told by its key first, whatever else may be wrong (P4). 5 = there is no row: it is new.
+        told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''], holdfast.clock()) v);
+        IF told = 0 THEN
+            mine := holdfast.op_lock(p_ns[k:k], p_key[k:k], ARRAY[true]);
+            told := 5;
+            IF mine[1] THEN
+                PERFORM holdfast.op_start(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], NULL, NULL, ARRAY[''], NULL, mine,
+                    holdfast.clock(), false);
+                told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''],
+                    holdfast.clock()) v);
+            END IF;
+        ELSIF told = 5 THEN
+            told := -1;
+        END IF;
+        IF told IN (0, -1) AND p_resource[k] IS NOT NULL THEN
+            SELECT g.outcome, coalesce(g.fence, 0), coalesce(g.version, 0) INTO guarded, guard_fence, guard_version
+            FROM holdfast.execute_guard(p_ns[k], p_resource[k], p_token[k], p_expected[k]) g;
+            told := coalesce(guarded, told);
+        END IF;
+        IF told IN (0, -1) THEN
+            SELECT f.call, f.problem, f.timeout_ms INTO act FROM holdfast.find_action(p_ns[k], p_action[k]) f;
+            IF NOT FOUND OR act.problem IS NOT NULL THEN
+                RETURN QUERY SELECT k, 217::smallint, NULL::bytea, ''::text, 0::bigint, 0, ''::text, coalesce(act.problem, ''), 0::bigint, 0::bigint,
+                    ''::text, 0::bigint, 0::smallint, 0::smallint;
+                CONTINUE;
+            END IF;
+            item := NULL;
+            IF p_event_item IS NOT NULL THEN
+                SELECT pg_catalog.array_agg(1), pg_catalog.array_agg(p_event_aggregate_type[e.at] ORDER BY e.at),
+                    pg_catalog.array_agg(p_event_aggregate_id[e.at] ORDER BY e.at), pg_catalog.array_agg(p_event_type[e.at] ORDER BY e.at),
+                    pg_catalog.array_agg(p_event_payload[e.at] ORDER BY e.at)
+                INTO item, atypes, aids, types, payloads FROM unnest(p_event_item) WITH ORDINALITY AS e(item, at) WHERE e.item = k;
+            END IF;
+            FOR attempt IN 1..3 LOOP
+                SELECT e.outcome, e.result, e.sqlstate_told, e.message INTO did, made, raised, why FROM holdfast.execute_one(p_ns[k], p_key[k], p_type[k],
+                    p_fingerprint[k], act.call, p_args[k]::jsonb, p_holder[k], act.timeout_ms, told = -1, settings, deferred, item, atypes, aids,
+                    types, payloads) e;
+                EXIT WHEN did <> 218 OR raised NOT IN ('40001', '40P01');
+            END LOOP;
+            told := did;
+            late := coalesce(raised = '57014', false);
+        END IF;
+        RETURN QUERY SELECT k, told, CASE told WHEN 210 THEN pg_catalog.convert_to(made::text, 'UTF8') ELSE x.result END, x.result_ref,
+            x.ended_unix_ms, x.attempt, coalesce(raised, x.sqlstate), coalesce(why, x.message),
+            coalesce(guard_fence, 0), coalesce(guard_version, 0), x.holder, x.remaining_ms, x.error_class, x.state
+        FROM holdfast.op_tell(p_ns[k:k], p_key[k:k], ARRAY[told], holdfast.clock()) x;
+    END LOOP;
+END
+$$;
 -- Name: op_finish_batch(text[], text[], bigint[], smallint[], bytea[], text[], smallint[], text[], text[], bigint[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) RETURNS TABLE(i integer, outcome smallint, state smallint, revision integer, due_ms bigint, attempts integer, exhausted boolean, succeeded_after_retry boolean)
     LANGUAGE plpgsql
@@ -1538,6 +1955,7 @@ CREATE TABLE holdfast.operation (
     compensates text COLLATE pg_catalog."C",
     compensated_by text COLLATE pg_catalog."C",
     payload bytea,
+    decided text,
     CONSTRAINT operation_check CHECK (((state <> ALL (ARRAY[1, 2])) OR (deadline IS NOT NULL))),
     CONSTRAINT operation_state_check CHECK (((state >= 1) AND (state <= 7)))
 )
@@ -1570,6 +1988,8 @@ COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the ne
 COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
 -- Name: COLUMN operation.compensates; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
+-- Name: COLUMN operation.decided; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.operation.decided IS 'The last decision of a person, and the revision it was about: by it a repeat is told.';
 -- Name: op_row(holdfast.operation, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.op_row(p_row holdfast.operation, p_t timestamp with time zone) RETURNS TABLE(key text, type text, fingerprint bytea, state smallint, revision integer, attempts integer, token bigint, holder text, sending boolean, remaining_ms bigint, created_unix_ms bigint, changed_unix_ms bigint, error_class smallint, message text, sqlstate text, compensates text, compensated_by text, priority integer)
     LANGUAGE sql STABLE
@@ -1899,6 +2319,49 @@ BEGIN
     RAISE EXCEPTION 'holdfast: operation "%" may not go from state % to state %', NEW.key, OLD.state, NEW.state USING ERRCODE = 'HF003';
 END
 $$;
+-- Name: register_action(text, text, text, bigint, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.register_action(p_ns text, p_name text, p_function text, p_timeout_ms bigint, p_actor text) RETURNS TABLE(outcome smallint, name text, function text, role text, timeout_ms bigint, message text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found_oid regprocedure;
+    problem text;
+    quoted text;
+    owner name;
+    a holdfast.action;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT 90::smallint, ''::text, ''::text, ''::text, 0::bigint, ''::text;
+        RETURN;
+    END IF;
+    BEGIN
+        found_oid := CASE WHEN pg_catalog.cardinality(pg_catalog.parse_ident(p_function)) = 2
+            THEN pg_catalog.to_regprocedure(p_function || '(text,jsonb)') END;
+    EXCEPTION
+        WHEN OTHERS THEN found_oid := NULL; -- it isn't a name at all
+    END;
+    problem := holdfast.action_problem(found_oid);
+    IF problem IS NOT NULL THEN
+        RETURN QUERY SELECT 223::smallint, p_name, p_function, ''::text, p_timeout_ms, problem;
+        RETURN;
+    END IF;
+    SELECT pg_catalog.format('%I.%I', n.nspname, p.proname), r.rolname INTO quoted, owner
+    FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+    WHERE p.oid = found_oid;
+    INSERT INTO holdfast.action (namespace, name, function, role, timeout_ms) VALUES (p_ns, p_name, quoted, owner, p_timeout_ms)
+        ON CONFLICT DO NOTHING;
+    IF FOUND THEN
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+            VALUES (p_ns, 'action', 0, p_actor, pg_catalog.format('registered "%s": %s, role %s, %s ms', p_name, quoted, owner, p_timeout_ms));
+    END IF;
+    SELECT * INTO a FROM holdfast.action x WHERE x.namespace = p_ns AND x.name = p_name;
+    RETURN QUERY SELECT CASE WHEN a.function = quoted AND a.role = owner AND a.timeout_ms = p_timeout_ms THEN 50 ELSE 72 END::smallint, p_name,
+        a.function, a.role::text, a.timeout_ms::bigint, ''::text;
+END
+$$;
 -- Name: release_batch(text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) RETURNS TABLE(i integer, outcome smallint)
     LANGUAGE plpgsql
@@ -1973,6 +2436,25 @@ CREATE FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_toke
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
     LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+$$;
+-- Name: remove_action(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.remove_action(p_ns text, p_name text, p_actor text) RETURNS TABLE(outcome smallint)
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint;
+        RETURN;
+    END IF;
+    DELETE FROM holdfast.action a WHERE a.namespace = p_ns AND a.name = p_name;
+    IF FOUND THEN
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+            VALUES (p_ns, 'action', 0, p_actor, pg_catalog.format('removed "%s"', p_name));
+        RETURN QUERY SELECT 50::smallint;
+    ELSE
+        RETURN QUERY SELECT 217::smallint;
+    END IF;
+END
 $$;
 -- Name: renew_batch(text[], text[], bigint[], bigint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) RETURNS TABLE(i integer, outcome smallint, ttl_ms bigint)
@@ -2065,6 +2547,37 @@ BEGIN
     SELECT d.i, d.outcome, CASE WHEN d.outcome = 10 THEN holdfast.ms(d.deadline - t) ELSE 0 END FROM d;
 END
 $$;
+-- Name: require_arguments(text, text, text, bytea, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.require_arguments(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_holder text, p_ttl_ms bigint) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RAISE EXCEPTION 'holdfast: there is no namespace "%"', p_ns USING ERRCODE = 'HF002';
+    ELSIF pg_catalog.octet_length(p_fingerprint) IS DISTINCT FROM 32 THEN
+        RAISE EXCEPTION 'holdfast: fingerprint: it has % bytes; the limit is exactly 32', coalesce(pg_catalog.octet_length(p_fingerprint), 0)
+            USING ERRCODE = '22023', HINT = 'sha256(convert_to(parameters, ''UTF8'')) makes one.';
+    ELSIF NOT coalesce(p_ttl_ms BETWEEN 100 AND 86400000, false) THEN
+        RAISE EXCEPTION 'holdfast: ttl_ms: %; the limit is 100 to 86400000', p_ttl_ms USING ERRCODE = '22023';
+    ELSIF NOT coalesce(pg_catalog.octet_length(p_key) BETWEEN 1 AND 256 AND pg_catalog.octet_length(p_type) BETWEEN 1 AND 256
+        AND pg_catalog.octet_length(p_holder) BETWEEN 1 AND 256 AND NOT (p_key || p_type || p_holder) ~ '[[:cntrl:]]', false) THEN
+        RAISE EXCEPTION 'holdfast: key, type and holder are 1 to 256 bytes without control characters' USING ERRCODE = '22023';
+    END IF;
+END
+$$;
+-- Name: require_mapped(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.require_mapped(p_ns text) RETURNS void
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    IF NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = session_user) AND NOT EXISTS (
+        SELECT FROM holdfast.sql_role m JOIN pg_catalog.pg_roles u ON u.rolname = m.role
+        WHERE m.namespace = p_ns AND pg_catalog.pg_has_role(session_user, u.oid, 'MEMBER')) THEN
+        RAISE EXCEPTION 'holdfast: role "%" may not use namespace "%"', session_user, p_ns USING ERRCODE = '42501',
+            HINT = 'An operator maps it: SELECT holdfast.allow_role(role, namespace).';
+    END IF;
+END
+$$;
 -- Name: require_read_committed(); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.require_read_committed() RETURNS void
     LANGUAGE plpgsql
@@ -2074,6 +2587,20 @@ BEGIN
         RAISE EXCEPTION 'holdfast: transactions must be READ COMMITTED' USING ERRCODE = '0A000',
             DETAIL = 'Above it, what was true before a lock was had is taken for what is true now.';
     END IF;
+END
+$$;
+-- Name: restore_settings(text[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.restore_settings(p_values text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    names CONSTANT text[] := holdfast.execute_setting_names();
+BEGIN
+    FOR k IN 1..pg_catalog.cardinality(names) LOOP
+        IF pg_catalog.current_setting(names[k]) IS DISTINCT FROM p_values[k] THEN
+            PERFORM pg_catalog.set_config(names[k], p_values[k], false);
+        END IF;
+    END LOOP;
 END
 $$;
 -- Name: row_blocker(xid); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2740,6 +3267,8 @@ REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_
 REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
 -- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION action_problem(p_function regprocedure); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.action_problem(p_function regprocedure) FROM PUBLIC;
 -- Name: FUNCTION advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION allow_role(role name, namespace text); Type: ACL; Schema: holdfast; Owner: -
@@ -2752,6 +3281,9 @@ REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before 
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]) FROM PUBLIC;
+-- Name: FUNCTION begin_operation(namespace text, key text, type text, fingerprint bytea, holder text, ttl_ms bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.begin_operation(namespace text, key text, type text, fingerprint bytea, holder text, ttl_ms bigint) FROM PUBLIC;
+GRANT ALL ON FUNCTION holdfast.begin_operation(namespace text, key text, type text, fingerprint bytea, holder text, ttl_ms bigint) TO holdfast_user;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION break_lease(p_ns text, p_resource text, p_token_seen bigint, p_actor text, p_reason text, p_turn boolean); Type: ACL; Schema: holdfast; Owner: -
@@ -2760,12 +3292,30 @@ REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_
 REVOKE ALL ON FUNCTION holdfast.check_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION clock(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.clock() FROM PUBLIC;
+-- Name: FUNCTION complete_operation(namespace text, key text, token bigint, result bytea); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea) FROM PUBLIC;
+GRANT ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea) TO holdfast_user;
 -- Name: FUNCTION count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) FROM PUBLIC;
 -- Name: FUNCTION create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
+-- Name: FUNCTION deferred_constraints(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.deferred_constraints() FROM PUBLIC;
+-- Name: FUNCTION emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text) FROM PUBLIC;
+GRANT ALL ON FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text) TO holdfast_user;
 -- Name: FUNCTION end_backend(p_pid integer, p_backend_start text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.end_backend(p_pid integer, p_backend_start text) FROM PUBLIC;
+-- Name: FUNCTION execute_guard(p_ns text, p_resource text, p_token bigint, p_expected bigint, OUT outcome smallint, OUT fence bigint, OUT version bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.execute_guard(p_ns text, p_resource text, p_token bigint, p_expected bigint, OUT outcome smallint, OUT fence bigint, OUT version bigint) FROM PUBLIC;
+-- Name: FUNCTION execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text) FROM PUBLIC;
+-- Name: FUNCTION execute_setting_names(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.execute_setting_names() FROM PUBLIC;
+-- Name: FUNCTION execute_settings(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.execute_settings() FROM PUBLIC;
+-- Name: FUNCTION find_action(p_ns text, p_name text, OUT call text, OUT problem text, OUT timeout_ms integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call text, OUT problem text, OUT timeout_ms integer) FROM PUBLIC;
 -- Name: FUNCTION flags(p_places integer[], p_n integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.flags(p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION flat_labels(p_labels jsonb); Type: ACL; Schema: holdfast; Owner: -
@@ -2787,6 +3337,8 @@ REVOKE ALL ON FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_se
 REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
 -- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION list_actions(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.list_actions(p_ns text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_namespaces(p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
@@ -2817,8 +3369,14 @@ REVOKE ALL ON FUNCTION holdfast.notify_batch(p_server text[], p_payload text[]) 
 REVOKE ALL ON FUNCTION holdfast.old_partitions() FROM PUBLIC;
 -- Name: FUNCTION op_attempts(p_ns text, p_key text, p_after integer, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_attempts(p_ns text, p_key text, p_after integer, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION op_compensate(p_ns text, p_key text, p_type text, p_payload bytea, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_compensate(p_ns text, p_key text, p_type text, p_payload bytea, p_actor text, p_reason text) FROM PUBLIC;
+-- Name: FUNCTION op_decide(p_ns text, p_key text, p_revision integer, p_call smallint, p_reconciled smallint, p_result bytea, p_result_ref text, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_decide(p_ns text, p_key text, p_revision integer, p_call smallint, p_reconciled smallint, p_result bytea, p_result_ref text, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_delay_ms(p_attempts integer, p_base_ms integer, p_cap_ms integer) FROM PUBLIC;
+-- Name: FUNCTION op_execute_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_action text[], p_args text[], p_resource text[], p_token bigint[], p_expected bigint[], p_holder text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.op_execute_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_action text[], p_args text[], p_resource text[], p_token bigint[], p_expected bigint[], p_holder text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
 -- Name: FUNCTION op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.op_finish_batch(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_result bytea[], p_result_ref text[], p_error_class smallint[], p_message text[], p_sqlstate text[], p_retry_after_ms bigint[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[]) FROM PUBLIC;
 -- Name: FUNCTION op_get_batch(p_ns text[], p_key text[]); Type: ACL; Schema: holdfast; Owner: -
@@ -2871,6 +3429,8 @@ REVOKE ALL ON FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_it
 REVOKE ALL ON FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION refuse_move(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.refuse_move() FROM PUBLIC;
+-- Name: FUNCTION register_action(p_ns text, p_name text, p_function text, p_timeout_ms bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.register_action(p_ns text, p_name text, p_function text, p_timeout_ms bigint, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]); Type: ACL; Schema: holdfast; Owner: -
@@ -2879,12 +3439,20 @@ REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_
 REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION remove_action(p_ns text, p_name text, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.remove_action(p_ns text, p_name text, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) FROM PUBLIC;
 -- Name: FUNCTION renew_locked(p_i integer[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.renew_locked(p_i integer[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[]) FROM PUBLIC;
+-- Name: FUNCTION require_arguments(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_holder text, p_ttl_ms bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.require_arguments(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_holder text, p_ttl_ms bigint) FROM PUBLIC;
+-- Name: FUNCTION require_mapped(p_ns text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.require_mapped(p_ns text) FROM PUBLIC;
 -- Name: FUNCTION require_read_committed(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.require_read_committed() FROM PUBLIC;
+-- Name: FUNCTION restore_settings(p_values text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.restore_settings(p_values text[]) FROM PUBLIC;
 -- Name: FUNCTION row_blocker(p_xmax xid); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.row_blocker(p_xmax xid) FROM PUBLIC;
 -- Name: FUNCTION set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -

@@ -1,5 +1,17 @@
 -- The SQL interface: for users' own tables in this database.
 
+-- The session's user, or a role that it belongs to, may use this namespace. Raises 42501; superusers need no mapping.
+CREATE OR REPLACE FUNCTION holdfast.require_mapped(p_ns text) RETURNS void LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    IF NOT (SELECT u.rolsuper FROM pg_catalog.pg_roles u WHERE u.rolname = session_user) AND NOT EXISTS (
+        SELECT FROM holdfast.sql_role m JOIN pg_catalog.pg_roles u ON u.rolname = m.role
+        WHERE m.namespace = p_ns AND pg_catalog.pg_has_role(session_user, u.oid, 'MEMBER')) THEN
+        RAISE EXCEPTION 'holdfast: role "%" may not use namespace "%"', session_user, p_ns USING ERRCODE = '42501',
+            HINT = 'An operator maps it: SELECT holdfast.allow_role(role, namespace).';
+    END IF;
+END
+$$;
+
 -- From here to the end of the caller's transaction, `token` is the newest token of `resource`, its lease was live when this
 -- returned, and no takeover, release, break or write through the server comes before that end (P3): they find the resource
 -- guarded, and wait or give up. So what the transaction writes is written by the rightful holder.
@@ -28,12 +40,7 @@ DECLARE
     idle_now bigint;
 BEGIN
     PERFORM holdfast.require_read_committed();
-    IF NOT (SELECT u.rolsuper FROM pg_roles u WHERE u.rolname = session_user) AND NOT EXISTS (
-        SELECT FROM holdfast.sql_role m JOIN pg_roles u ON u.rolname = m.role
-        WHERE m.namespace = in_ns AND pg_has_role(session_user, u.oid, 'MEMBER')) THEN
-        RAISE EXCEPTION 'holdfast: role "%" may not use namespace "%"', session_user, in_ns USING ERRCODE = '42501',
-            HINT = 'An operator maps it: SELECT holdfast.allow_role(role, namespace).';
-    END IF;
+    PERFORM holdfast.require_mapped(in_ns);
 
     PERFORM FROM holdfast.resource x WHERE x.namespace = in_ns AND x.name = in_resource FOR SHARE;
     IF FOUND AND NOT holdfast.locked_by_top_level(in_ns, in_resource) THEN

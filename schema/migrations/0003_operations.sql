@@ -33,6 +33,7 @@ CREATE TABLE holdfast.operation (
     compensates text COLLATE "C",
     compensated_by text COLLATE "C",
     payload bytea,
+    decided text,
     PRIMARY KEY (namespace, key),
     CHECK (state BETWEEN 1 AND 7),
     CHECK (state NOT IN (1, 2) OR deadline IS NOT NULL)
@@ -51,6 +52,7 @@ COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without
 COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
 COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
 COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
+COMMENT ON COLUMN holdfast.operation.decided IS 'The last decision of a person, and the revision it was about: by it a repeat is told.';
 -- Each holds only what its name says, and so stays small whatever the number of operations that have ended.
 CREATE INDEX operation_due ON holdfast.operation (namespace, type, changed_at) WHERE state = 1;
 CREATE INDEX operation_running ON holdfast.operation (namespace, key) WHERE state = 2;
