@@ -192,6 +192,24 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_SWEEP] = {.name = "sweep"},
     [ST_MAKE_PARTITIONS] = {.name = "make_partitions"},
     [ST_DROP_PARTITIONS] = {.name = "drop_partitions"},
+    /* Those of operations have no statement yet. */
+    [ST_OP_BEGIN] = {.name = "op_begin", .writes = true},
+    [ST_OP_RENEW] = {.name = "op_renew", .writes = true},
+    [ST_OP_SENDING] = {.name = "op_sending", .writes = true},
+    [ST_OP_FINISH] = {.name = "op_finish", .writes = true},
+    [ST_OP_RECORD] = {.name = "op_record", .writes = true},
+    [ST_OP_GET] = {.name = "op_get"},
+    [ST_OP_EXECUTE] = {.name = "op_execute", .writes = true},
+    [ST_OP_LIST] = {.name = "op_list"},
+    [ST_OP_ATTEMPTS] = {.name = "op_attempts"},
+    [ST_OP_DECIDE] = {.name = "op_decide", .writes = true},
+    [ST_OP_COMPENSATE] = {.name = "op_compensate", .writes = true},
+    [ST_SET_OP_POLICY] = {.name = "set_op_policy", .writes = true},
+    [ST_LIST_OP_POLICIES] = {.name = "list_op_policies"},
+    [ST_REGISTER_ACTION] = {.name = "register_action", .writes = true},
+    [ST_REMOVE_ACTION] = {.name = "remove_action", .writes = true},
+    [ST_LIST_ACTIONS] = {.name = "list_actions"},
+    [ST_OP_STATS] = {.name = "op_stats"},
 };
 
 const char *st_kind_name(enum st_kind kind)

@@ -17,10 +17,42 @@ enum { ALONE_PER_FLUSH = 4 }; /* each may take a millisecond: the least lock_tim
 
 /* Renewals first: they are what others wait for least and lose most by; releases before acquires, so that these find
  * what those freed. */
-static const enum st_kind flush_order[] = {
-    ST_RENEW, ST_RELEASE, ST_LEAVE,           ST_ACQUIRE,       ST_ACQUIRE_ALL,     ST_WRITE, ST_CHECK,
-    ST_READ,  ST_GET,     ST_BREAK,           ST_LIST_LEASES,   ST_LIST_RESOURCES,  ST_STATS, ST_ADVANCE_FENCES,
-    ST_SWEEP, ST_AUDIT,   ST_LIST_NAMESPACES, ST_SET_NAMESPACE, ST_CREATE_NAMESPACE};
+static const enum st_kind flush_order[] = {ST_RENEW,
+                                           ST_OP_RENEW,
+                                           ST_RELEASE,
+                                           ST_LEAVE,
+                                           ST_OP_FINISH,
+                                           ST_OP_SENDING,
+                                           ST_ACQUIRE,
+                                           ST_ACQUIRE_ALL,
+                                           ST_OP_BEGIN,
+                                           ST_OP_RECORD,
+                                           ST_WRITE,
+                                           ST_CHECK,
+                                           ST_READ,
+                                           ST_GET,
+                                           ST_OP_GET,
+                                           ST_OP_EXECUTE,
+                                           ST_BREAK,
+                                           ST_OP_DECIDE,
+                                           ST_OP_COMPENSATE,
+                                           ST_LIST_LEASES,
+                                           ST_LIST_RESOURCES,
+                                           ST_OP_LIST,
+                                           ST_OP_ATTEMPTS,
+                                           ST_STATS,
+                                           ST_OP_STATS,
+                                           ST_ADVANCE_FENCES,
+                                           ST_SWEEP,
+                                           ST_AUDIT,
+                                           ST_LIST_NAMESPACES,
+                                           ST_SET_NAMESPACE,
+                                           ST_CREATE_NAMESPACE,
+                                           ST_SET_OP_POLICY,
+                                           ST_LIST_OP_POLICIES,
+                                           ST_REGISTER_ACTION,
+                                           ST_REMOVE_ACTION,
+                                           ST_LIST_ACTIONS};
 enum { N_FLUSHED = sizeof(flush_order) / sizeof(flush_order[0]) };
 _Static_assert(N_FLUSHED == ST_KINDS - 2, "every kind but the errands");
 

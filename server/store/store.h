@@ -7,7 +7,7 @@
  * thread; nothing here blocks, except where it says so.
  *
  * The truth is in the SQL functions of schema/functions, which judge by the database's clock; the numbers of
- * enum st_outcome are theirs.
+ * enum st_outcome (outcome.h) are theirs. What items of operations carry is in operations.h.
  */
 #ifndef HOLDFAST_STORE_STORE_H
 #define HOLDFAST_STORE_STORE_H
@@ -18,6 +18,9 @@
 
 #include "base/io.h"
 #include "core/queue.h"
+#include "store/bytes.h"
+#include "store/operations.h"
+#include "store/outcome.h"
 
 struct st_batch;
 struct st_pq;
@@ -44,47 +47,24 @@ enum st_kind {
     ST_SWEEP,           /* tidies up what has run out, a bounded number of rows */
     ST_MAKE_PARTITIONS, /* of the audit, ahead of time */
     ST_DROP_PARTITIONS, /* those that nobody has to keep */
+    ST_OP_BEGIN,        /* one operation, as the next six */
+    ST_OP_RENEW,
+    ST_OP_SENDING,
+    ST_OP_FINISH,
+    ST_OP_RECORD,
+    ST_OP_GET,
+    ST_OP_EXECUTE,
+    ST_OP_LIST,
+    ST_OP_ATTEMPTS, /* of one operation */
+    ST_OP_DECIDE,
+    ST_OP_COMPENSATE,
+    ST_SET_OP_POLICY,
+    ST_LIST_OP_POLICIES,
+    ST_REGISTER_ACTION,
+    ST_REMOVE_ACTION,
+    ST_LIST_ACTIONS,
+    ST_OP_STATS, /* of all namespaces */
     ST_KINDS
-};
-
-/* What became of an item. 1..99 come from SQL; those from 100 on are the store's own. */
-enum st_outcome {
-    ST_GRANTED = 1,
-    ST_REPEATED = 2, /* the same grant again */
-    ST_HELD = 3,
-    ST_ENDED = 4, /* a repeat of an acquire whose lease has ended */
-    ST_BUSY = 5,  /* the row is locked by another transaction */
-    ST_RENEWED = 10,
-    ST_EXPIRED = 11,
-    ST_TAKEN_OVER = 12,
-    ST_RELEASED = 13,
-    ST_BROKEN = 14,
-    ST_UNKNOWN_TOKEN = 15,
-    ST_FREED = 20, /* release: was held until now, or until an earlier copy of this release */
-    ST_NOT_FREED = 21,
-    ST_WRITTEN = 30,
-    ST_REPLAYED = 31,
-    ST_STALE = 32,
-    ST_NOT_HELD = 33,
-    ST_VERSION_MISMATCH = 34,
-    ST_SUPERSEDED = 35,
-    ST_CURRENT = 40,
-    ST_FOUND = 50,
-    ST_NO_SUCH_RESOURCE = 51,
-    ST_BREAK_DONE = 60,
-    ST_BREAK_CHANGED = 61,
-    ST_BREAK_BLOCKED = 62,
-    ST_QUOTA = 70,         /* the namespace has as many leases, or bytes of values, as its policy allows */
-    ST_TTL_BOUNDS = 71,    /* the TTL is outside of the namespace's bounds */
-    ST_CONFLICT = 72,      /* the namespace exists with other policies, or was retired */
-    ST_CONTRADICTION = 73, /* the policies contradict each other; nothing was changed */
-    ST_NO_SUCH_NAMESPACE = 90,
-
-    ST_OUTCOME_LOST = 100,  /* sent, but not answered in time, or the connection broke: it may or may not have taken effect */
-    ST_DATABASE_DOWN = 101, /* not sent; no effect */
-    ST_QUEUE_FULL = 102,    /* no effect: too many items wait, or there is no memory for this one */
-    ST_TIMED_OUT = 103,     /* its deadline passed before it was sent; no effect */
-    ST_FAILED = 104         /* PostgreSQL refused it; no effect; `sqlstate` and the log tell why */
 };
 
 /* The states of a lease as SQL tells them; the numbers of holdfast.v1.Lease.State. */
@@ -93,11 +73,6 @@ enum st_lease_state { ST_LEASE_LIVE = 1, ST_LEASE_EXPIRED = 2, ST_LEASE_RELEASED
 struct st_label {
     const char *name;
     const char *value;
-};
-
-struct st_bytes {
-    const unsigned char *data; /* NULL = SQL's NULL */
-    size_t len;
 };
 
 struct st_lease_row {
@@ -133,6 +108,7 @@ struct st_namespace_row {
 struct st_audit_row {
     int64_t id, at_unix_ms, token, prior;
     const char *kind, *resource, *actor, *detail;
+    const char *operation; /* "" = it concerns none */
 };
 
 /*
@@ -144,7 +120,7 @@ struct st_audit_row {
 struct st_item {
     enum st_kind kind;
     const char *ns;       /* also for ST_STATS: "" */
-    const char *resource; /* ST_ACQUIRE_ALL: the first one; lists: NULL */
+    const char *resource; /* ST_ACQUIRE_ALL: the first one; lists: NULL; ST_OP_…: the operation's key */
     int64_t deadline_ms;  /* io's clock; it isn't sent after that, and ends at most ST_GRACE_MS after it, whatever happens */
     int64_t patience_ms;  /* io's clock; until then it is tried again while its row is busy (slow lane); 0 = deadline_ms */
     void (*done)(struct st_item *item);
@@ -165,7 +141,7 @@ struct st_item {
         } acquire;
         struct {
             int64_t token, ttl_ms;
-        } renew;
+        } renew; /* also ST_OP_RENEW */
         struct {
             int64_t token;
             bool unless_repeated; /* only if no repeat of the grant was answered: a grant nobody was told of */
@@ -198,8 +174,9 @@ struct st_item {
             int64_t max;
         } namespaces;
         struct {
-            const char *resource; /* exactly; "" = all */
-            int64_t after_id;     /* goes on behind this entry; 0 = from the newest */
+            const char *resource;  /* exactly; "" = all */
+            const char *operation; /* the same of a key; "" or NULL = all */
+            int64_t after_id;      /* goes on behind this entry; 0 = from the newest */
             int64_t max;
         } audit;
         struct {
@@ -208,6 +185,21 @@ struct st_item {
         struct {
             int64_t months_ahead; /* ST_MAKE_PARTITIONS */
         } partitions;
+        struct st_op_begin op_begin;
+        struct {
+            int64_t token;
+        } op_sending;
+        struct st_op_finish op_finish;
+        struct st_op_record op_record;
+        struct st_op_execute op_execute;
+        struct st_op_list op_list;
+        struct {
+            int64_t after, max; /* attempts behind this number; 0 = from the first */
+        } op_attempts;
+        struct st_op_decide op_decide;
+        struct st_op_compensate op_compensate;
+        struct st_op_policies op_policies;
+        struct st_actions actions;
     } in;
 
     enum st_outcome outcome;
@@ -230,7 +222,7 @@ struct st_item {
             int64_t ttl_ms;
             int64_t min_ttl_ms,
                 max_ttl_ms; /* ST_TTL_BOUNDS: at present a renewal is cut to the bounds, and never refused for them */
-        } renew;
+        } renew;            /* also ST_OP_RENEW */
         struct {
             int64_t version, fence, write_seq; /* write_seq: the last accepted, with ST_SUPERSEDED */
             int64_t limit;                     /* ST_QUOTA: of bytes of values */
@@ -277,6 +269,13 @@ struct st_item {
         struct {
             int64_t rows; /* tidied up, made, dropped */
         } done;
+        struct st_op_told op;
+        struct st_op_moved op_moved;
+        struct st_op_rows ops;
+        struct st_attempts_told attempts;
+        struct st_op_policies_told op_policies;
+        struct st_actions_told actions;
+        struct st_op_states_told op_states;
     } out;
 
     /* The store's own. */
