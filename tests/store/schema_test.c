@@ -152,7 +152,7 @@ static void nothing_is_for_everybody(void **state)
     assert_string_equal(t_sql(conn,
                               "SELECT string_agg(p.proname, ' ') FROM pg_proc p WHERE pronamespace = 'holdfast'::regnamespace "
                               "AND has_function_privilege('holdfast_user', oid, 'EXECUTE')"),
-                        "guard");
+                        "begin_operation complete_operation emit guard");
     PQfinish(conn);
 }
 
