@@ -314,12 +314,6 @@ static int by_name(const void *x, const void *y, void *data)
     return order ? order : (a->at > b->at) - (a->at < b->at);
 }
 
-static struct member *members_of(const struct canon *canon, const struct level *level, size_t *n)
-{
-    *n = canon->members.len / sizeof(struct member) - level->first;
-    return (struct member *)(void *)canon->members.data + level->first;
-}
-
 /* A member's name and colon, up to its value. */
 static enum step read_name(struct canon *canon)
 {
@@ -380,16 +374,15 @@ static bool sort_members(struct canon *canon, struct member *members, size_t n)
 static bool close_level(struct canon *canon)
 {
     const struct level *level = &canon->levels[--canon->depth];
-    size_t n;
 
     if (level->object) {
-        struct member *members = members_of(canon, level, &n);
+        const size_t n = canon->members.len / sizeof(struct member) - level->first;
 
         if (canon->out->failed)
             return no_memory(canon);
-        if (n > 1 && !sort_members(canon, members, n))
+        if (n > 1 && !sort_members(canon, (struct member *)(void *)canon->members.data + level->first, n))
             return false;
-        canon->members.len -= n * sizeof *members;
+        canon->members.len = level->first * sizeof(struct member);
     }
     hp_buf_addch(canon->out, level->object ? '}' : ']');
     canon->at++;
