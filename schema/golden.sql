@@ -19,7 +19,7 @@ CREATE FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task text, 
 DECLARE
     n int[] := ARRAY[pg_catalog.cardinality(p_resource)];
     ns text[] := pg_catalog.array_fill(p_ns, n);
-    mine boolean[];
+    locked record;
     t timestamptz;
     policy record;
     way record;
@@ -34,7 +34,7 @@ BEGIN
     END IF;
     -- First those that exist, so that a refusal makes no rows; then all.
     FOR make IN 0..1 LOOP
-        mine := holdfast.lock_pairs(ns, p_resource, make = 1);
+        locked := holdfast.lock_rows(ns, p_resource, make = 1);
         t := holdfast.clock();
         WITH d AS MATERIALIZED (
             SELECT x.i::int AS i, r.name IS NOT NULL AND l.resource IS NOT NULL AS there, x.mine,
@@ -43,7 +43,7 @@ BEGIN
                 holdfast.in_the_way_ms(l.deadline, l.ended, policy.lock_delay_ms, t) AS in_the_way_ms,
                 coalesce(l.deadline > t OR p_may_grant[x.i] IS FALSE OR (policy.lock_delay_ms > 0 AND l.ended = 0
                     AND l.deadline + policy.lock_delay_ms * interval '1 ms' > t), p_may_grant[x.i] IS FALSE) AS taken
-            FROM unnest(p_resource, mine) WITH ORDINALITY AS x(resource, mine, i)
+            FROM unnest(p_resource, locked.mine) WITH ORDINALITY AS x(resource, mine, i)
             LEFT JOIN holdfast.resource r ON r.namespace = p_ns AND r.name = x.resource
             LEFT JOIN holdfast.lease l ON l.namespace = p_ns AND l.resource = x.resource
         ), o AS (
@@ -76,7 +76,7 @@ BEGIN
                 CASE WHEN way.outcome = 3 THEN policy.max_waiters ELSE 0 END;
             RETURN;
         END IF;
-        EXIT WHEN mine IS NULL;
+        EXIT WHEN locked.mine IS NULL;
     END LOOP;
     -- Either all are to be granted, or all are repeats; a repeat has its turn behind it.
     IF EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = p_ns AND r.name = p_resource[1] AND r.request_id = p_request_id
@@ -95,7 +95,7 @@ BEGIN
         END LOOP;
         IF policy.max_leases > 0 THEN
             veto := holdfast.limit_leases(ns, p_resource, pg_catalog.array_fill(p_ttl_ms, n), pg_catalog.array_fill(p_request_id, n),
-                p_may_grant, NULL, t, pg_catalog.array_fill(NULL::smallint, n), true);
+                p_may_grant, locked.r_tid, locked.l_tid, t, pg_catalog.array_fill(NULL::smallint, n), true);
             IF 70 = ANY (veto) THEN
                 RETURN QUERY SELECT pg_catalog.array_position(veto, 70::smallint), 70::smallint, 0::bigint, policy.max_leases, ''::text, ''::text,
                     0::bigint, ''::text, 0::bigint;
@@ -127,32 +127,34 @@ CREATE FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task te
     AS $$
 #variable_conflict use_column
 DECLARE
-    got record;
-    mine boolean[];
+    locked record;
     t timestamptz := p_at;
+    looked record;
     veto smallint[];
     veto_ms bigint[];
     turns text[];
 BEGIN
+    locked := holdfast.lock_rows(p_ns, p_resource, true);
     IF t IS NULL THEN
-        got := holdfast.lock_items(p_ns, p_resource, true);
-        mine := got.mine;
         t := holdfast.clock();
-        IF got.special OR (p_server IS NOT NULL AND (0 < ANY (p_wait_ms) OR 0 < ANY (p_next_wait_ms))) THEN
-            got := holdfast.acquire_special(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
+        IF locked.special OR (p_server IS NOT NULL AND (0 < ANY (p_wait_ms) OR 0 < ANY (p_next_wait_ms))) THEN
+            looked := holdfast.acquire_special(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
                 p_server, p_may_grant, p_waited_ms, CASE WHEN p_server IS NOT NULL THEN p_wait_ms END, p_next_waited_ms,
-                CASE WHEN p_server IS NOT NULL THEN p_next_wait_ms END, mine, t);
-            veto := got.veto;
-            veto_ms := got.veto_ms;
-            turns := got.next_server;
+                CASE WHEN p_server IS NOT NULL THEN p_next_wait_ms END, t, locked.r_tid, locked.l_tid);
+            locked.r_tid := looked.r_tid;
+            locked.l_tid := looked.l_tid;
+            veto := looked.veto;
+            veto_ms := looked.veto_ms;
+            turns := looked.next_server;
         END IF;
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
         SELECT v.i, v.ns, v.resource, v.task, v.holder, v.ttl_ms, v.request_id, v.labels, v.r_tid, v.fence, v.grant_token, v.l_tid,
-            v.l_token, v.deadline, v.ended, v.new_token, v.lock_delay_ms, v.min_ttl_ms, v.max_ttl_ms, v.max_leases, v.max_waiters,
-            coalesce(veto[v.i], v.outcome) AS outcome
-        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, mine, t) v
+            v.l_token, v.deadline, v.ended, v.live_holder, v.live_task, v.new_token, v.lock_delay_ms, v.min_ttl_ms, v.max_ttl_ms,
+            v.max_leases, v.max_waiters, coalesce(veto[v.i], v.outcome) AS outcome
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant,
+            locked.r_tid, locked.l_tid, t) v
     ), fences AS (
         UPDATE holdfast.resource r SET
             fence = CASE WHEN d.outcome = 1 THEN d.new_token ELSE r.fence END,
@@ -176,30 +178,31 @@ BEGIN
             WHEN 4 THEN d.grant_token ELSE 0 END,
         CASE d.outcome WHEN 1 THEN d.ttl_ms WHEN 2 THEN holdfast.ms(d.deadline - t) WHEN 70 THEN d.max_leases WHEN 71 THEN d.min_ttl_ms
             ELSE 0 END,
-        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.holder ELSE '' END,
-        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.task ELSE '' END,
+        CASE WHEN d.outcome = 3 THEN d.live_holder ELSE '' END,
+        CASE WHEN d.outcome = 3 THEN d.live_task ELSE '' END,
         CASE d.outcome WHEN 3 THEN coalesce(veto_ms[d.i], holdfast.in_the_way_ms(d.deadline, d.ended, d.lock_delay_ms, t))
             WHEN 71 THEN d.max_ttl_ms ELSE 0 END,
         coalesce(turns[d.i], ''),
         CASE d.outcome WHEN 3 THEN d.max_waiters ELSE 0 END
-    FROM d LEFT JOIN holdfast.lease held ON d.outcome = 3 AND held.ctid = d.l_tid;
+    FROM d;
 END
 $$;
--- Name: acquire_special(text[], text[], text[], text[], bigint[], text[], text[], text, boolean[], bigint[], bigint[], bigint[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) RETURNS record
+-- Name: acquire_special(text[], text[], text[], text[], bigint[], text[], text[], text, boolean[], bigint[], bigint[], bigint[], bigint[], timestamp with time zone, tid[], tid[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_t timestamp with time zone, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) RETURNS record
     LANGUAGE plpgsql
     AS $$
 DECLARE
     n CONSTANT int[] := ARRAY[pg_catalog.cardinality(p_ns)];
     item record;
     turn record;
+    again record;
 BEGIN
     veto := pg_catalog.array_fill(NULL::smallint, n);
     veto_ms := pg_catalog.array_fill(NULL::bigint, n);
     next_server := pg_catalog.array_fill(''::text, n);
     FOR item IN
         SELECT v.i, v.ns, v.resource FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id,
-            p_labels, p_may_grant, p_mine, p_t) v WHERE v.outcome = 1 AND v.waiting
+            p_labels, p_may_grant, r_tid, l_tid, p_t) v WHERE v.outcome = 1 AND v.waiting
     LOOP
         turn := holdfast.turn_before(item.ns, item.resource, p_server,
             CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms' END, p_t);
@@ -209,10 +212,12 @@ BEGIN
             next_server[item.i] := turn.next_server;
         END IF;
     END LOOP;
-    veto := holdfast.limit_leases(p_ns, p_resource, p_ttl_ms, p_request_id, p_may_grant, p_mine, p_t, veto, false);
+    veto := holdfast.limit_leases(p_ns, p_resource, p_ttl_ms, p_request_id, p_may_grant, r_tid, l_tid, p_t, veto, false);
+    again := holdfast.tids_again(p_ns, p_resource, r_tid, l_tid);
     FOR item IN
         SELECT v.i, v.ns, v.resource, v.waiting, coalesce(veto[v.i], v.outcome) AS outcome
-        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, p_mine, p_t) v
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant,
+            again.r_tid, again.l_tid, p_t) v
         WHERE v.outcome IN (1, 3) AND (v.waiting OR p_wait_ms[v.i] > 0 OR p_next_wait_ms[v.i] > 0)
     LOOP
         IF item.outcome = 1 THEN
@@ -224,19 +229,23 @@ BEGIN
                 p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms', p_t + p_wait_ms[item.i] * interval '1 ms');
         END IF;
     END LOOP;
+    again := holdfast.tids_again(p_ns, p_resource, r_tid, l_tid);
+    r_tid := again.r_tid;
+    l_tid := again.l_tid;
 END
 $$;
--- Name: acquire_verdicts(text[], text[], text[], text[], bigint[], text[], text[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, task text, holder text, ttl_ms bigint, request_id text, labels text, r_tid tid, fence bigint, waiting boolean, grant_token bigint, l_tid tid, l_token bigint, deadline timestamp with time zone, ended smallint, new_token bigint, lock_delay_ms integer, min_ttl_ms integer, max_ttl_ms integer, max_leases bigint, max_waiters bigint, outcome smallint)
+-- Name: acquire_verdicts(text[], text[], text[], text[], bigint[], text[], text[], boolean[], tid[], tid[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, task text, holder text, ttl_ms bigint, request_id text, labels text, r_tid tid, fence bigint, waiting boolean, grant_token bigint, l_tid tid, l_token bigint, deadline timestamp with time zone, ended smallint, live_holder text, live_task text, new_token bigint, lock_delay_ms integer, min_ttl_ms integer, max_ttl_ms integer, max_leases bigint, max_waiters bigint, outcome smallint)
     LANGUAGE sql STABLE
     AS $$
     SELECT x.i::int, x.ns, x.resource, x.task, x.holder, x.ttl_ms, x.request_id, x.labels,
         r.ctid, r.fence, r.waiting, r.grant_token, l.ctid, l.token, l.deadline, l.ended,
+        CASE WHEN l.deadline > p_t THEN l.holder ELSE '' END, CASE WHEN l.deadline > p_t THEN l.task ELSE '' END,
         greatest(r.fence, n.fence_floor, l.token) + 1,
         n.lock_delay_ms, n.min_ttl_ms, n.max_ttl_ms, n.max_leases, n.max_waiters,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN x.mine IS FALSE OR r.name IS NULL OR l.resource IS NULL THEN 5
+            WHEN r.name IS NULL OR l.resource IS NULL THEN 5
             WHEN r.request_id = x.request_id AND r.grant_token > 0
                 THEN CASE WHEN l.token = r.grant_token AND l.deadline > p_t THEN 2 ELSE 4 END
             WHEN x.ttl_ms < n.min_ttl_ms OR x.ttl_ms > n.max_ttl_ms THEN 71
@@ -245,11 +254,11 @@ CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task
             WHEN n.lock_delay_ms > 0 AND l.ended = 0 AND l.deadline + n.lock_delay_ms * interval '1 ms' > p_t THEN 3
             ELSE 1
         END::smallint
-    FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_mine) WITH ORDINALITY
-        AS x(ns, resource, task, holder, ttl_ms, request_id, labels, mine, i)
+    FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_r_tid, p_l_tid) WITH ORDINALITY
+        AS x(ns, resource, task, holder, ttl_ms, request_id, labels, r_tid, l_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
+    LEFT JOIN holdfast.lease l ON l.ctid = x.l_tid
 $$;
 -- Name: action_problem(regprocedure); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.action_problem(p_function regprocedure) RETURNS text
@@ -1000,14 +1009,15 @@ BEGIN
     END LOOP;
 END
 $$;
--- Name: limit_leases(text[], text[], bigint[], text[], boolean[], boolean[], timestamp with time zone, smallint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) RETURNS smallint[]
+-- Name: limit_leases(text[], text[], bigint[], text[], boolean[], tid[], tid[], timestamp with time zone, smallint[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) RETURNS smallint[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     limited record;
     used record;
     wanted bigint;
+    again record;
     item record;
 BEGIN
     FOR limited IN SELECT n.name, n.max_leases FROM holdfast.namespace n
@@ -1016,14 +1026,17 @@ BEGIN
         used := holdfast.lock_usage(limited.name);
         -- A takeover of a lease that is still counted makes no more of them.
         wanted := (SELECT count(*) FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
-            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0));
+            p_r_tid, p_l_tid, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0));
         IF used.leases + wanted > limited.max_leases AND NOT (p_t >= used.noted_at AND p_t < used.noted_at + interval '200 ms') THEN
             PERFORM holdfast.note_expired(limited.name, 10000, p_t);
+            again := holdfast.tids_again(p_ns, p_resource, p_r_tid, p_l_tid);
+            p_r_tid := again.r_tid;
+            p_l_tid := again.l_tid;
             UPDATE holdfast.usage u SET noted_at = p_t WHERE u.namespace = limited.name;
             used := holdfast.lock_usage(limited.name);
         END IF;
         FOR item IN SELECT v.i FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
-            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0)
+            p_r_tid, p_l_tid, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0)
             ORDER BY v.i
         LOOP
             IF used.leases >= limited.max_leases THEN
@@ -1039,8 +1052,8 @@ BEGIN
     RETURN p_veto;
 END
 $$;
--- Name: limit_values(text[], text[], bigint[], bigint[], bytea[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) RETURNS boolean[]
+-- Name: limit_values(text[], text[], bigint[], bigint[], bytea[], bigint[], tid[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) RETURNS boolean[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
@@ -1054,7 +1067,7 @@ BEGIN
     LOOP
         used := holdfast.lock_usage(limited.name);
         FOR item IN SELECT v.i, v.more_bytes
-            FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine, p_t) v
+            FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_r_tid, p_t) v
             WHERE v.ns = limited.name AND v.outcome = 30 ORDER BY v.i
         LOOP
             IF item.more_bytes > 0 AND used.value_bytes + item.more_bytes > limited.max_value_bytes THEN
@@ -1137,47 +1150,6 @@ BEGIN
     ORDER BY r.name LIMIT p_max + 1;
 END
 $$;
--- Name: lock_items(text[], text[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean) RETURNS record
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    n int := pg_catalog.cardinality(p_ns);
-    got int[];
-BEGIN
-    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
-        PERFORM holdfast.require_read_committed();
-    END IF;
-    FOR attempt IN 1..2 LOOP
-        -- The columns of a row locked here are its newest ones, also if somebody changed it since this began.
-        SELECT pg_catalog.array_agg(s.i), coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
-            WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0)
-            THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0 AND n.name = ANY (p_ns)) ELSE false END)
-        INTO got, special FROM (
-            SELECT x.i::int, r.waiting FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
-            JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-            JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
-            FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
-        IF pg_catalog.cardinality(got) = n THEN
-            RETURN;
-        END IF;
-        EXIT WHEN attempt = 2 OR NOT p_make;
-        INSERT INTO holdfast.resource (namespace, name)
-            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
-            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-            WHERE NOT EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = x.ns AND r.name = x.resource)
-            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
-            ON CONFLICT DO NOTHING;
-        INSERT INTO holdfast.lease (namespace, resource)
-            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
-            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-            WHERE NOT EXISTS (SELECT FROM holdfast.lease l WHERE l.namespace = x.ns AND l.resource = x.resource)
-            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
-            ON CONFLICT DO NOTHING;
-    END LOOP;
-    mine := holdfast.flags(got, n);
-END
-$$;
 -- Name: lock_or_blocker(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.lock_or_blocker(p_ns text, p_resource text) RETURNS integer
     LANGUAGE plpgsql
@@ -1205,7 +1177,52 @@ CREATE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boole
     LANGUAGE plpgsql
     AS $$
 BEGIN
-    RETURN (holdfast.lock_items(p_ns, p_resource, p_make)).mine;
+    RETURN (holdfast.lock_rows(p_ns, p_resource, p_make)).mine;
+END
+$$;
+-- Name: lock_rows(text[], text[], boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.lock_rows(p_ns text[], p_resource text[], p_make boolean, OUT r_tid tid[], OUT l_tid tid[], OUT mine boolean[], OUT special boolean) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    n int := pg_catalog.cardinality(p_ns);
+    got int[];
+BEGIN
+    IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
+        PERFORM holdfast.require_read_committed();
+    END IF;
+    FOR attempt IN 1..2 LOOP
+        -- The columns of a row locked here are its newest ones, also if somebody changed it since this began.
+        SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), pg_catalog.array_agg(s.l_tid),
+            coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
+            WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0)
+            THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0 AND n.name = ANY (p_ns)) ELSE false END)
+        INTO got, r_tid, l_tid, special FROM (
+            SELECT x.i::int, r.ctid AS r_tid, l.ctid AS l_tid, r.waiting
+            FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+            JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+            JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+            ORDER BY x.i FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
+        IF pg_catalog.cardinality(got) = n THEN
+            RETURN;
+        END IF;
+        EXIT WHEN attempt = 2 OR NOT p_make;
+        INSERT INTO holdfast.resource (namespace, name)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.resource r WHERE r.namespace = x.ns AND r.name = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+        INSERT INTO holdfast.lease (namespace, resource)
+            SELECT x.ns, x.resource FROM unnest(p_ns, p_resource) AS x(ns, resource)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.lease l WHERE l.namespace = x.ns AND l.resource = x.resource)
+            ORDER BY x.ns COLLATE "C", x.resource COLLATE "C"
+            ON CONFLICT DO NOTHING;
+    END LOOP;
+    mine := holdfast.flags(got, n);
+    r_tid := holdfast.spread(r_tid, got, n);
+    l_tid := holdfast.spread(l_tid, got, n);
 END
 $$;
 -- Name: lock_usage(text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2376,18 +2393,17 @@ CREATE FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token b
     AS $$
 #variable_conflict use_column
 DECLARE
-    got record := holdfast.lock_items(p_ns, p_resource, false);
-    mine boolean[] := got.mine;
+    locked record := holdfast.lock_rows(p_ns, p_resource, false);
     t timestamptz := holdfast.clock();
     turns text[];
 BEGIN
-    IF got.special THEN
-        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, mine, t);
+    IF locked.special THEN
+        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, locked.r_tid, locked.l_tid, t);
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
         SELECT v.i, v.ns, v.resource, v.token, v.l_tid, v.holder, v.freed, v.outcome
-        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, mine, t) v
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, locked.r_tid, locked.l_tid, t) v
     ), freed AS (
         UPDATE holdfast.lease l SET deadline = '-infinity', ended = 3
         FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.freed
@@ -2398,44 +2414,48 @@ BEGIN
     SELECT d.i, d.outcome, coalesce(turns[d.i], '') FROM d;
 END
 $$;
--- Name: release_special(text[], text[], bigint[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS text[]
+-- Name: release_special(text[], text[], bigint[], boolean[], tid[], tid[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) RETURNS text[]
     LANGUAGE plpgsql
     AS $$
 DECLARE
     turns text[] := pg_catalog.array_fill(NULL::text, ARRAY[pg_catalog.cardinality(p_ns)]);
     item record;
 BEGIN
-    FOR item IN SELECT v.i, v.ns, v.resource FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+    FOR item IN SELECT v.i, v.ns, v.resource
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_r_tid, p_l_tid, p_t) v
         WHERE v.outcome = 20 AND v.freed AND v.waiting
     LOOP
         EXIT WHEN p_unless_repeated IS NULL;
         turns[item.i] := holdfast.give_turn(item.ns, item.resource, p_t, NULL, NULL);
     END LOOP;
     PERFORM holdfast.uncount_leases(pg_catalog.array_agg(s.ns), pg_catalog.array_agg(s.n)) FROM (
-        SELECT v.ns, count(*)::int AS n FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        SELECT v.ns, count(*)::int AS n
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_r_tid, p_l_tid, p_t) v
         WHERE v.outcome = 20 AND v.freed GROUP BY v.ns) s;
     RETURN turns;
 END
 $$;
--- Name: release_verdicts(text[], text[], bigint[], boolean[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, waiting boolean, l_tid tid, holder text, freed boolean, outcome smallint)
+-- Name: release_verdicts(text[], text[], bigint[], boolean[], tid[], tid[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, waiting boolean, l_tid tid, holder text, freed boolean, outcome smallint)
     LANGUAGE sql STABLE
     AS $$
     SELECT x.i::int, x.ns, x.resource, x.token, r.waiting, l.ctid, l.holder,
         (l.token = x.token AND l.deadline > p_t) IS TRUE AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN l.resource IS NULL OR r.name IS NULL THEN 21
-            WHEN x.mine IS FALSE THEN 5
+            WHEN l.resource IS NULL OR r.name IS NULL THEN CASE
+                WHEN EXISTS (SELECT FROM holdfast.resource o WHERE o.namespace = x.ns AND o.name = x.resource)
+                    AND EXISTS (SELECT FROM holdfast.lease o WHERE o.namespace = x.ns AND o.resource = x.resource) THEN 5
+                ELSE 21 END
             WHEN l.token = x.token AND l.ended = 3 THEN 20
             WHEN l.token = x.token AND l.deadline > p_t AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE THEN 20
             ELSE 21
         END::smallint
-    FROM unnest(p_ns, p_resource, p_token, p_mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
+    FROM unnest(p_ns, p_resource, p_token, p_r_tid, p_l_tid) WITH ORDINALITY AS x(ns, resource, token, r_tid, l_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
+    LEFT JOIN holdfast.lease l ON l.ctid = x.l_tid
 $$;
 -- Name: remove_action(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.remove_action(p_ns text, p_name text, p_actor text) RETURNS TABLE(outcome smallint)
@@ -2663,6 +2683,19 @@ BEGIN
     RETURN QUERY SELECT * FROM holdfast.namespace_row(50, wanted);
 END
 $$;
+-- Name: spread(tid[], integer[], integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.spread(p_tids tid[], p_places integer[], p_n integer) RETURNS tid[]
+    LANGUAGE plpgsql IMMUTABLE
+    AS $$
+DECLARE
+    tids tid[] := pg_catalog.array_fill(NULL::tid, ARRAY[p_n]);
+BEGIN
+    FOR k IN 1..coalesce(pg_catalog.cardinality(p_places), 0) LOOP
+        tids[p_places[k]] := p_tids[k];
+    END LOOP;
+    RETURN tids;
+END
+$$;
 -- Name: stats(); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.stats() RETURNS TABLE(leases_live bigint, resources bigint, schema_version bigint)
     LANGUAGE plpgsql
@@ -2720,6 +2753,19 @@ BEGIN
         WHERE u.namespace = counted.name AND (u.leases, u.value_bytes) <> (c.leases, c.value_bytes);
     END LOOP;
     RETURN done;
+END
+$$;
+-- Name: tids_again(text[], text[], tid[], tid[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]) RETURNS record
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    SELECT pg_catalog.array_agg(s.r_tid), pg_catalog.array_agg(s.l_tid) INTO r_tid, l_tid FROM (
+        SELECT r.ctid AS r_tid, l.ctid AS l_tid
+        FROM unnest(p_ns, p_resource, r_tid) WITH ORDINALITY AS x(ns, resource, was, i)
+        LEFT JOIN holdfast.resource r ON x.was IS NOT NULL AND r.namespace = x.ns AND r.name = x.resource
+        LEFT JOIN holdfast.lease l ON x.was IS NOT NULL AND l.namespace = x.ns AND l.resource = x.resource
+        ORDER BY x.i) s;
 END
 $$;
 -- Name: turn_before(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2840,27 +2886,27 @@ CREATE FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token big
 #variable_conflict use_column
 DECLARE
     got int[];
+    r_tids tid[];
     special boolean;
-    mine boolean[];
     t timestamptz;
     veto boolean[];
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    SELECT pg_catalog.array_agg(s.i), CASE
+    SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), CASE
         WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0)
         THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0 AND n.name = ANY (p_ns)) ELSE false END
-    INTO got, special FROM (
-        SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+    INTO got, r_tids, special FROM (
+        SELECT x.i::int, r.ctid AS r_tid FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+        ORDER BY x.i FOR NO KEY UPDATE OF r SKIP LOCKED) s;
     IF pg_catalog.cardinality(got) IS DISTINCT FROM pg_catalog.cardinality(p_ns) THEN
-        mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+        r_tids := holdfast.spread(r_tids, got, pg_catalog.cardinality(p_ns));
     END IF;
     t := holdfast.clock();
     IF special THEN
-        veto := holdfast.limit_values(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t);
+        veto := holdfast.limit_values(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, r_tids, t);
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
@@ -2868,7 +2914,7 @@ BEGIN
             v.last_seq, v.last_seq_version, v.new_version,
             CASE WHEN v.outcome = 30 AND veto[v.i] THEN CASE WHEN p_knows_quota THEN 70::smallint ELSE 5::smallint END
                 ELSE v.outcome END AS outcome
-        FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t) v
+        FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, r_tids, t) v
     ), changed AS (
         UPDATE holdfast.resource_value v SET
             value = d.value, version = d.new_version, token = d.token, updated_at = t,
@@ -2895,8 +2941,8 @@ BEGIN
     FROM d;
 END
 $$;
--- Name: write_verdicts(text[], text[], bigint[], bigint[], bytea[], bigint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, write_seq bigint, value bytea, audit_writes boolean, max_value_bytes bigint, v_tid tid, fence bigint, version bigint, there boolean, more_bytes integer, last_seq bigint, last_seq_version bigint, new_version bigint, outcome smallint)
+-- Name: write_verdicts(text[], text[], bigint[], bigint[], bytea[], bigint[], tid[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) RETURNS TABLE(i integer, ns text, resource text, token bigint, write_seq bigint, value bytea, audit_writes boolean, max_value_bytes bigint, v_tid tid, fence bigint, version bigint, there boolean, more_bytes integer, last_seq bigint, last_seq_version bigint, new_version bigint, outcome smallint)
     LANGUAGE sql STABLE
     AS $$
     SELECT x.i::int, x.ns, x.resource, x.token, x.write_seq, x.value, n.audit_writes, n.max_value_bytes, v.ctid,
@@ -2907,8 +2953,8 @@ CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token 
         coalesce(v.version, 0) + CASE WHEN x.value IS NULL AND v.value IS NULL THEN 0 ELSE 1 END,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN r.name IS NULL THEN 33
-            WHEN x.mine IS FALSE THEN 5
+            WHEN r.name IS NULL THEN CASE
+                WHEN EXISTS (SELECT FROM holdfast.resource o WHERE o.namespace = x.ns AND o.name = x.resource) THEN 5 ELSE 33 END
             WHEN x.write_seq > 0 AND v.token = x.token AND v.write_seq >= x.write_seq THEN
                 CASE WHEN v.write_seq = x.write_seq AND v.seq_version = v.version AND (v.value IS NULL) = (x.value IS NULL)
                     THEN 31 ELSE 35 END
@@ -2917,10 +2963,10 @@ CREATE FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token 
             WHEN x.expected <> CASE WHEN v.value IS NULL THEN 0 ELSE v.version END THEN 34
             ELSE 30
         END::smallint
-    FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine) WITH ORDINALITY
-        AS x(ns, resource, token, write_seq, value, expected, mine, i)
+    FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_r_tid) WITH ORDINALITY
+        AS x(ns, resource, token, write_seq, value, expected, r_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
     LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
     LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
 $$;
@@ -3263,12 +3309,19 @@ REVOKE ALL ON FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task
 REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_at timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone) FROM PUBLIC;
+<<<<<<< /tmp/g.mine
+-- Name: FUNCTION acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_t timestamp with time zone, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_t timestamp with time zone, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
+-- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
+=======
 -- Name: FUNCTION acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
 -- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION action_problem(p_function regprocedure); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.action_problem(p_function regprocedure) FROM PUBLIC;
+>>>>>>> /tmp/g.head
 -- Name: FUNCTION advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION allow_role(role name, namespace text); Type: ACL; Schema: holdfast; Owner: -
@@ -3333,24 +3386,31 @@ REVOKE ALL ON FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zon
 REVOKE ALL ON FUNCTION holdfast.jitter() FROM PUBLIC;
 -- Name: FUNCTION leave_batch(p_ns text[], p_resource text[], p_server text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) FROM PUBLIC;
+<<<<<<< /tmp/g.mine
+-- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
+-- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
+=======
 -- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
 -- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION list_actions(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_actions(p_ns text, p_after text, p_max integer) FROM PUBLIC;
+>>>>>>> /tmp/g.head
 -- Name: FUNCTION list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_namespaces(p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_namespaces(p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_resources(p_ns text, p_prefix text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_resources(p_ns text, p_prefix text, p_after text, p_max integer) FROM PUBLIC;
--- Name: FUNCTION lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean) FROM PUBLIC;
 -- Name: FUNCTION lock_or_blocker(p_ns text, p_resource text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_or_blocker(p_ns text, p_resource text) FROM PUBLIC;
 -- Name: FUNCTION lock_pairs(p_ns text[], p_resource text[], p_make boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) FROM PUBLIC;
+-- Name: FUNCTION lock_rows(p_ns text[], p_resource text[], p_make boolean, OUT r_tid tid[], OUT l_tid tid[], OUT mine boolean[], OUT special boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.lock_rows(p_ns text[], p_resource text[], p_make boolean, OUT r_tid tid[], OUT l_tid tid[], OUT mine boolean[], OUT special boolean) FROM PUBLIC;
 -- Name: FUNCTION lock_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint, OUT noted_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint, OUT noted_at timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION locked_by_top_level(p_ns text, p_resource text); Type: ACL; Schema: holdfast; Owner: -
@@ -3435,12 +3495,19 @@ REVOKE ALL ON FUNCTION holdfast.register_action(p_ns text, p_name text, p_functi
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]) FROM PUBLIC;
+<<<<<<< /tmp/g.mine
+-- Name: FUNCTION release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
+=======
 -- Name: FUNCTION release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION remove_action(p_ns text, p_name text, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.remove_action(p_ns text, p_name text, p_actor text) FROM PUBLIC;
+>>>>>>> /tmp/g.head
 -- Name: FUNCTION renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) FROM PUBLIC;
 -- Name: FUNCTION renew_locked(p_i integer[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
@@ -3457,10 +3524,14 @@ REVOKE ALL ON FUNCTION holdfast.restore_settings(p_values text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.row_blocker(p_xmax xid) FROM PUBLIC;
 -- Name: FUNCTION set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
+-- Name: FUNCTION spread(p_tids tid[], p_places integer[], p_n integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.spread(p_tids tid[], p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION stats(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.stats() FROM PUBLIC;
 -- Name: FUNCTION sweep(p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.sweep(p_max integer) FROM PUBLIC;
+-- Name: FUNCTION tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]) FROM PUBLIC;
 -- Name: FUNCTION turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text) FROM PUBLIC;
 -- Name: FUNCTION uncount_leases(p_ns text[], p_n integer[]); Type: ACL; Schema: holdfast; Owner: -
@@ -3479,6 +3550,6 @@ REVOKE ALL ON FUNCTION holdfast.with_policies(p_row holdfast.namespace, p_lock_d
 REVOKE ALL ON FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[]) FROM PUBLIC;
 -- Name: FUNCTION write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_knows_quota boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.write_batch(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_knows_quota boolean) FROM PUBLIC;
--- Name: FUNCTION write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.write_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
 -- PostgreSQL database dump complete

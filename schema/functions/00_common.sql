@@ -58,12 +58,29 @@ BEGIN
 END
 $$;
 
+-- The tids of these places, each at its place of n, NULL at the others.
+CREATE OR REPLACE FUNCTION holdfast.spread(p_tids tid[], p_places int[], p_n int) RETURNS tid[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    tids tid[] := pg_catalog.array_fill(NULL::tid, ARRAY[p_n]);
+BEGIN
+    FOR k IN 1..coalesce(pg_catalog.cardinality(p_places), 0) LOOP
+        tids[p_places[k]] := p_tids[k];
+    END LOOP;
+    RETURN tids;
+END
+$$;
+
 -- Step 1 for a fence row *and* its lease row. Afterwards this transaction has locked both rows of each item that is `mine`; NULL =
--- of all items. With p_make, missing rows have been made before, free, in key order (so that two who make the same ones wait for
+-- of all items. Step 2 finds them by r_tid and l_tid, which are NULL for the other items: a locked row stays where it is until this
+-- transaction changes it (then tids_again), and the statement that locks tells the tid of the version it has locked, which is the
+-- newest and committed, so that every younger snapshot sees it there. A tid that is out of date would find nothing, which is BUSY.
+--
+-- With p_make, missing rows have been made before, free, in key order (so that two who make the same ones wait for
 -- each other in one direction); this is the only wait, and lock_timeout ends it with 55P03. A lease row alone that is missing
 -- (somebody deleted it) is made too. No rows are made in a namespace that does not exist or is retired.
 -- `special`: a server waits for one of them, or a namespace limits its leases. Otherwise there is no need to look into that.
-CREATE OR REPLACE FUNCTION holdfast.lock_items(p_ns text[], p_resource text[], p_make boolean, OUT mine boolean[], OUT special boolean)
+CREATE OR REPLACE FUNCTION holdfast.lock_rows(
+    p_ns text[], p_resource text[], p_make boolean, OUT r_tid tid[], OUT l_tid tid[], OUT mine boolean[], OUT special boolean)
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n int := pg_catalog.cardinality(p_ns);
@@ -74,14 +91,16 @@ BEGIN
     END IF;
     FOR attempt IN 1..2 LOOP
         -- The columns of a row locked here are its newest ones, also if somebody changed it since this began.
-        SELECT pg_catalog.array_agg(s.i), coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
+        SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), pg_catalog.array_agg(s.l_tid),
+            coalesce(pg_catalog.bool_or(s.waiting), false) OR (CASE
             WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0)
             THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_leases > 0 AND n.name = ANY (p_ns)) ELSE false END)
-        INTO got, special FROM (
-            SELECT x.i::int, r.waiting FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+        INTO got, r_tid, l_tid, special FROM (
+            SELECT x.i::int, r.ctid AS r_tid, l.ctid AS l_tid, r.waiting
+            FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
             JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
             JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
-            FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
+            ORDER BY x.i FOR NO KEY UPDATE OF r, l SKIP LOCKED) s;
         IF pg_catalog.cardinality(got) = n THEN
             RETURN;
         END IF;
@@ -100,13 +119,28 @@ BEGIN
             ON CONFLICT DO NOTHING;
     END LOOP;
     mine := holdfast.flags(got, n);
+    r_tid := holdfast.spread(r_tid, got, n);
+    l_tid := holdfast.spread(l_tid, got, n);
 END
 $$;
 
--- lock_items for those who look for themselves.
+-- Where the rows are that lock_rows locked, now that this transaction has changed some of them.
+CREATE OR REPLACE FUNCTION holdfast.tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[])
+LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    SELECT pg_catalog.array_agg(s.r_tid), pg_catalog.array_agg(s.l_tid) INTO r_tid, l_tid FROM (
+        SELECT r.ctid AS r_tid, l.ctid AS l_tid
+        FROM unnest(p_ns, p_resource, r_tid) WITH ORDINALITY AS x(ns, resource, was, i)
+        LEFT JOIN holdfast.resource r ON x.was IS NOT NULL AND r.namespace = x.ns AND r.name = x.resource
+        LEFT JOIN holdfast.lease l ON x.was IS NOT NULL AND l.namespace = x.ns AND l.resource = x.resource
+        ORDER BY x.i) s;
+END
+$$;
+
+-- lock_rows for those who look for themselves.
 CREATE OR REPLACE FUNCTION holdfast.lock_pairs(p_ns text[], p_resource text[], p_make boolean) RETURNS boolean[]
 LANGUAGE plpgsql VOLATILE AS $$
 BEGIN
-    RETURN (holdfast.lock_items(p_ns, p_resource, p_make)).mine;
+    RETURN (holdfast.lock_rows(p_ns, p_resource, p_make)).mine;
 END
 $$;

@@ -76,13 +76,14 @@ $$;
 -- Which of these acquires (see acquire_verdicts) are too many for their namespaces: 70 is put into p_veto for them, and the others
 -- are counted as granted. With p_all they are counted only if none is too many.
 CREATE OR REPLACE FUNCTION holdfast.limit_leases(
-    p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamptz,
-    p_veto smallint[], p_all boolean) RETURNS smallint[]
+    p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[],
+    p_t timestamptz, p_veto smallint[], p_all boolean) RETURNS smallint[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     limited record;
     used record;
     wanted bigint;
+    again record;
     item record;
 BEGIN
     FOR limited IN SELECT n.name, n.max_leases FROM holdfast.namespace n
@@ -91,14 +92,17 @@ BEGIN
         used := holdfast.lock_usage(limited.name);
         -- A takeover of a lease that is still counted makes no more of them.
         wanted := (SELECT count(*) FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
-            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0));
+            p_r_tid, p_l_tid, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0));
         IF used.leases + wanted > limited.max_leases AND NOT (p_t >= used.noted_at AND p_t < used.noted_at + interval '200 ms') THEN
             PERFORM holdfast.note_expired(limited.name, 10000, p_t);
+            again := holdfast.tids_again(p_ns, p_resource, p_r_tid, p_l_tid);
+            p_r_tid := again.r_tid;
+            p_l_tid := again.l_tid;
             UPDATE holdfast.usage u SET noted_at = p_t WHERE u.namespace = limited.name;
             used := holdfast.lock_usage(limited.name);
         END IF;
         FOR item IN SELECT v.i FROM holdfast.acquire_verdicts(p_ns, p_resource, NULL, NULL, p_ttl_ms, p_request_id, NULL, p_may_grant,
-            p_mine, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0)
+            p_r_tid, p_l_tid, p_t) v WHERE v.ns = limited.name AND v.outcome = 1 AND p_veto[v.i] IS NULL AND NOT (v.l_token > 0 AND v.ended = 0)
             ORDER BY v.i
         LOOP
             IF used.leases >= limited.max_leases THEN

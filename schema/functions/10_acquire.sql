@@ -1,22 +1,24 @@
 -- Acquire.
 
 -- What each item of an acquire would get if no server waited and no quota were set, and everything that follows from it; the
--- outcomes are acquire_batch's. Reads only. p_mine: which rows are locked (NULL: all); p_t: the time to decide by. It becomes a
--- part of the statement that selects from it.
+-- outcomes are acquire_batch's. Reads only, step 2. p_r_tid, p_l_tid: where the locked rows are; p_t: the time to decide by. It
+-- becomes a part of the statement that selects from it.
 CREATE OR REPLACE FUNCTION holdfast.acquire_verdicts(
     p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[],
-    p_may_grant boolean[], p_mine boolean[], p_t timestamptz)
+    p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamptz)
 RETURNS TABLE (i int, ns text, resource text, task text, holder text, ttl_ms bigint, request_id text, labels text,
     r_tid tid, fence bigint, waiting boolean, grant_token bigint, l_tid tid, l_token bigint, deadline timestamptz, ended smallint,
+    live_holder text, live_task text,
     new_token bigint, lock_delay_ms int, min_ttl_ms int, max_ttl_ms int, max_leases bigint, max_waiters bigint, outcome smallint)
 LANGUAGE sql STABLE AS $$
     SELECT x.i::int, x.ns, x.resource, x.task, x.holder, x.ttl_ms, x.request_id, x.labels,
         r.ctid, r.fence, r.waiting, r.grant_token, l.ctid, l.token, l.deadline, l.ended,
+        CASE WHEN l.deadline > p_t THEN l.holder ELSE '' END, CASE WHEN l.deadline > p_t THEN l.task ELSE '' END,
         greatest(r.fence, n.fence_floor, l.token) + 1,
         n.lock_delay_ms, n.min_ttl_ms, n.max_ttl_ms, n.max_leases, n.max_waiters,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN x.mine IS FALSE OR r.name IS NULL OR l.resource IS NULL THEN 5
+            WHEN r.name IS NULL OR l.resource IS NULL THEN 5
             WHEN r.request_id = x.request_id AND r.grant_token > 0
                 THEN CASE WHEN l.token = r.grant_token AND l.deadline > p_t THEN 2 ELSE 4 END
             WHEN x.ttl_ms < n.min_ttl_ms OR x.ttl_ms > n.max_ttl_ms THEN 71
@@ -25,11 +27,11 @@ LANGUAGE sql STABLE AS $$
             WHEN n.lock_delay_ms > 0 AND l.ended = 0 AND l.deadline + n.lock_delay_ms * interval '1 ms' > p_t THEN 3
             ELSE 1
         END::smallint
-    FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_mine) WITH ORDINALITY
-        AS x(ns, resource, task, holder, ttl_ms, request_id, labels, mine, i)
+    FROM unnest(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_r_tid, p_l_tid) WITH ORDINALITY
+        AS x(ns, resource, task, holder, ttl_ms, request_id, labels, r_tid, l_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
+    LEFT JOIN holdfast.lease l ON l.ctid = x.l_tid
 $$;
 
 -- How long a lease that is in the way of an acquire (outcome 3), by its deadline or by the lock delay after it, is so still.
@@ -44,23 +46,24 @@ $$;
 
 -- acquire_batch's closer look, where a server waits or shall wait, or a namespace limits its leases. By the places of the items,
 -- NULL = nothing to say: veto: the outcome instead of 1; veto_ms: for how long; next_server: as acquire_batch's. The rows of waiter
--- and usage are afterwards as they shall be.
+-- and usage are afterwards as they shall be, and r_tid and l_tid tell where the locked rows are then.
 CREATE OR REPLACE FUNCTION holdfast.acquire_special(
     p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[],
     p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[],
-    p_mine boolean[], p_t timestamptz, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[])
+    p_t timestamptz, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[])
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n CONSTANT int[] := ARRAY[pg_catalog.cardinality(p_ns)];
     item record;
     turn record;
+    again record;
 BEGIN
     veto := pg_catalog.array_fill(NULL::smallint, n);
     veto_ms := pg_catalog.array_fill(NULL::bigint, n);
     next_server := pg_catalog.array_fill(''::text, n);
     FOR item IN
         SELECT v.i, v.ns, v.resource FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id,
-            p_labels, p_may_grant, p_mine, p_t) v WHERE v.outcome = 1 AND v.waiting
+            p_labels, p_may_grant, r_tid, l_tid, p_t) v WHERE v.outcome = 1 AND v.waiting
     LOOP
         turn := holdfast.turn_before(item.ns, item.resource, p_server,
             CASE WHEN p_wait_ms[item.i] > 0 THEN p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms' END, p_t);
@@ -71,11 +74,13 @@ BEGIN
         END IF;
     END LOOP;
 
-    veto := holdfast.limit_leases(p_ns, p_resource, p_ttl_ms, p_request_id, p_may_grant, p_mine, p_t, veto, false);
+    veto := holdfast.limit_leases(p_ns, p_resource, p_ttl_ms, p_request_id, p_may_grant, r_tid, l_tid, p_t, veto, false);
+    again := holdfast.tids_again(p_ns, p_resource, r_tid, l_tid);
 
     FOR item IN
         SELECT v.i, v.ns, v.resource, v.waiting, coalesce(veto[v.i], v.outcome) AS outcome
-        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, p_mine, p_t) v
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant,
+            again.r_tid, again.l_tid, p_t) v
         WHERE v.outcome IN (1, 3) AND (v.waiting OR p_wait_ms[v.i] > 0 OR p_next_wait_ms[v.i] > 0)
     LOOP
         IF item.outcome = 1 THEN
@@ -87,6 +92,9 @@ BEGIN
                 p_t - coalesce(p_waited_ms[item.i], 0) * interval '1 ms', p_t + p_wait_ms[item.i] * interval '1 ms');
         END IF;
     END LOOP;
+    again := holdfast.tids_again(p_ns, p_resource, r_tid, l_tid);
+    r_tid := again.r_tid;
+    l_tid := again.l_tid;
 END
 $$;
 
@@ -108,7 +116,8 @@ $$;
 --   p_wait_ms > 0  with outcome 3 the server is on record as waiting, since p_waited_ms ago, and for p_wait_ms to come.
 --   p_next_wait_ms with outcome 1: so long, since p_next_waited_ms ago, those wait that are still in its queue; 0 = nobody.
 -- next_server: a server that has got the turn by this, and must be told; otherwise ''. max_waiters: with outcome 3, the
--- namespace's. p_at is for acquire_all: the time to decide by; the caller has locked all rows, and asked for turns and quotas.
+-- namespace's. p_at is for acquire_all: the time to decide by; the caller has locked all rows already, and asked for turns and
+-- quotas.
 CREATE OR REPLACE FUNCTION holdfast.acquire_batch(
     p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[],
     p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[],
@@ -118,32 +127,34 @@ RETURNS TABLE (i int, outcome smallint, token bigint, ttl_ms bigint, holder text
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    got record;
-    mine boolean[];
+    locked record;
     t timestamptz := p_at;
+    looked record;
     veto smallint[];
     veto_ms bigint[];
     turns text[];
 BEGIN
+    locked := holdfast.lock_rows(p_ns, p_resource, true);
     IF t IS NULL THEN
-        got := holdfast.lock_items(p_ns, p_resource, true);
-        mine := got.mine;
         t := holdfast.clock();
-        IF got.special OR (p_server IS NOT NULL AND (0 < ANY (p_wait_ms) OR 0 < ANY (p_next_wait_ms))) THEN
-            got := holdfast.acquire_special(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
+        IF locked.special OR (p_server IS NOT NULL AND (0 < ANY (p_wait_ms) OR 0 < ANY (p_next_wait_ms))) THEN
+            looked := holdfast.acquire_special(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels,
                 p_server, p_may_grant, p_waited_ms, CASE WHEN p_server IS NOT NULL THEN p_wait_ms END, p_next_waited_ms,
-                CASE WHEN p_server IS NOT NULL THEN p_next_wait_ms END, mine, t);
-            veto := got.veto;
-            veto_ms := got.veto_ms;
-            turns := got.next_server;
+                CASE WHEN p_server IS NOT NULL THEN p_next_wait_ms END, t, locked.r_tid, locked.l_tid);
+            locked.r_tid := looked.r_tid;
+            locked.l_tid := looked.l_tid;
+            veto := looked.veto;
+            veto_ms := looked.veto_ms;
+            turns := looked.next_server;
         END IF;
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
         SELECT v.i, v.ns, v.resource, v.task, v.holder, v.ttl_ms, v.request_id, v.labels, v.r_tid, v.fence, v.grant_token, v.l_tid,
-            v.l_token, v.deadline, v.ended, v.new_token, v.lock_delay_ms, v.min_ttl_ms, v.max_ttl_ms, v.max_leases, v.max_waiters,
-            coalesce(veto[v.i], v.outcome) AS outcome
-        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant, mine, t) v
+            v.l_token, v.deadline, v.ended, v.live_holder, v.live_task, v.new_token, v.lock_delay_ms, v.min_ttl_ms, v.max_ttl_ms,
+            v.max_leases, v.max_waiters, coalesce(veto[v.i], v.outcome) AS outcome
+        FROM holdfast.acquire_verdicts(p_ns, p_resource, p_task, p_holder, p_ttl_ms, p_request_id, p_labels, p_may_grant,
+            locked.r_tid, locked.l_tid, t) v
     ), fences AS (
         UPDATE holdfast.resource r SET
             fence = CASE WHEN d.outcome = 1 THEN d.new_token ELSE r.fence END,
@@ -167,13 +178,13 @@ BEGIN
             WHEN 4 THEN d.grant_token ELSE 0 END,
         CASE d.outcome WHEN 1 THEN d.ttl_ms WHEN 2 THEN holdfast.ms(d.deadline - t) WHEN 70 THEN d.max_leases WHEN 71 THEN d.min_ttl_ms
             ELSE 0 END,
-        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.holder ELSE '' END,
-        CASE WHEN d.outcome = 3 AND d.deadline > t THEN held.task ELSE '' END,
+        CASE WHEN d.outcome = 3 THEN d.live_holder ELSE '' END,
+        CASE WHEN d.outcome = 3 THEN d.live_task ELSE '' END,
         CASE d.outcome WHEN 3 THEN coalesce(veto_ms[d.i], holdfast.in_the_way_ms(d.deadline, d.ended, d.lock_delay_ms, t))
             WHEN 71 THEN d.max_ttl_ms ELSE 0 END,
         coalesce(turns[d.i], ''),
         CASE d.outcome WHEN 3 THEN d.max_waiters ELSE 0 END
-    FROM d LEFT JOIN holdfast.lease held ON d.outcome = 3 AND held.ctid = d.l_tid;
+    FROM d;
 END
 $$;
 
@@ -192,7 +203,7 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n int[] := ARRAY[pg_catalog.cardinality(p_resource)];
     ns text[] := pg_catalog.array_fill(p_ns, n);
-    mine boolean[];
+    locked record;
     t timestamptz;
     policy record;
     way record;
@@ -207,7 +218,7 @@ BEGIN
     END IF;
     -- First those that exist, so that a refusal makes no rows; then all.
     FOR make IN 0..1 LOOP
-        mine := holdfast.lock_pairs(ns, p_resource, make = 1);
+        locked := holdfast.lock_rows(ns, p_resource, make = 1);
         t := holdfast.clock();
         WITH d AS MATERIALIZED (
             SELECT x.i::int AS i, r.name IS NOT NULL AND l.resource IS NOT NULL AS there, x.mine,
@@ -216,7 +227,7 @@ BEGIN
                 holdfast.in_the_way_ms(l.deadline, l.ended, policy.lock_delay_ms, t) AS in_the_way_ms,
                 coalesce(l.deadline > t OR p_may_grant[x.i] IS FALSE OR (policy.lock_delay_ms > 0 AND l.ended = 0
                     AND l.deadline + policy.lock_delay_ms * interval '1 ms' > t), p_may_grant[x.i] IS FALSE) AS taken
-            FROM unnest(p_resource, mine) WITH ORDINALITY AS x(resource, mine, i)
+            FROM unnest(p_resource, locked.mine) WITH ORDINALITY AS x(resource, mine, i)
             LEFT JOIN holdfast.resource r ON r.namespace = p_ns AND r.name = x.resource
             LEFT JOIN holdfast.lease l ON l.namespace = p_ns AND l.resource = x.resource
         ), o AS (
@@ -249,7 +260,7 @@ BEGIN
                 CASE WHEN way.outcome = 3 THEN policy.max_waiters ELSE 0 END;
             RETURN;
         END IF;
-        EXIT WHEN mine IS NULL;
+        EXIT WHEN locked.mine IS NULL;
     END LOOP;
 
     -- Either all are to be granted, or all are repeats; a repeat has its turn behind it.
@@ -269,7 +280,7 @@ BEGIN
         END LOOP;
         IF policy.max_leases > 0 THEN
             veto := holdfast.limit_leases(ns, p_resource, pg_catalog.array_fill(p_ttl_ms, n), pg_catalog.array_fill(p_request_id, n),
-                p_may_grant, NULL, t, pg_catalog.array_fill(NULL::smallint, n), true);
+                p_may_grant, locked.r_tid, locked.l_tid, t, pg_catalog.array_fill(NULL::smallint, n), true);
             IF 70 = ANY (veto) THEN
                 RETURN QUERY SELECT pg_catalog.array_position(veto, 70::smallint), 70::smallint, 0::bigint, policy.max_leases, ''::text, ''::text,
                     0::bigint, ''::text, 0::bigint;

@@ -102,25 +102,27 @@ BEGIN
 END
 $$;
 
--- What each item of a release gets: as acquire_verdicts. `freed`: outcome 20, and it is this release that ends the lease.
+-- What each item of a release gets: as acquire_verdicts; what isn't locked is looked for by its key. `freed`: outcome 20, and it is this release that ends the lease.
 CREATE OR REPLACE FUNCTION holdfast.release_verdicts(
-    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamptz)
+    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamptz)
 RETURNS TABLE (i int, ns text, resource text, token bigint, waiting boolean, l_tid tid, holder text, freed boolean, outcome smallint)
 LANGUAGE sql STABLE AS $$
     SELECT x.i::int, x.ns, x.resource, x.token, r.waiting, l.ctid, l.holder,
         (l.token = x.token AND l.deadline > p_t) IS TRUE AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN l.resource IS NULL OR r.name IS NULL THEN 21
-            WHEN x.mine IS FALSE THEN 5
+            WHEN l.resource IS NULL OR r.name IS NULL THEN CASE
+                WHEN EXISTS (SELECT FROM holdfast.resource o WHERE o.namespace = x.ns AND o.name = x.resource)
+                    AND EXISTS (SELECT FROM holdfast.lease o WHERE o.namespace = x.ns AND o.resource = x.resource) THEN 5
+                ELSE 21 END
             WHEN l.token = x.token AND l.ended = 3 THEN 20
             WHEN l.token = x.token AND l.deadline > p_t AND (p_unless_repeated[x.i] AND r.repeats > 0) IS NOT TRUE THEN 20
             ELSE 21
         END::smallint
-    FROM unnest(p_ns, p_resource, p_token, p_mine) WITH ORDINALITY AS x(ns, resource, token, mine, i)
+    FROM unnest(p_ns, p_resource, p_token, p_r_tid, p_l_tid) WITH ORDINALITY AS x(ns, resource, token, r_tid, l_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-    LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
+    LEFT JOIN holdfast.lease l ON l.ctid = x.l_tid
 $$;
 
 -- Each item whose lease was live under this token has ended, and its resource is free at once. Outcomes:
@@ -135,18 +137,17 @@ RETURNS TABLE (i int, outcome smallint, next_server text)
 LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
-    got record := holdfast.lock_items(p_ns, p_resource, false);
-    mine boolean[] := got.mine;
+    locked record := holdfast.lock_rows(p_ns, p_resource, false);
     t timestamptz := holdfast.clock();
     turns text[];
 BEGIN
-    IF got.special THEN
-        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, mine, t);
+    IF locked.special THEN
+        turns := holdfast.release_special(p_ns, p_resource, p_token, p_unless_repeated, locked.r_tid, locked.l_tid, t);
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
         SELECT v.i, v.ns, v.resource, v.token, v.l_tid, v.holder, v.freed, v.outcome
-        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, mine, t) v
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, locked.r_tid, locked.l_tid, t) v
     ), freed AS (
         UPDATE holdfast.lease l SET deadline = '-infinity', ended = 3
         FROM d WHERE l.ctid = d.l_tid AND d.outcome = 20 AND d.freed
@@ -161,20 +162,23 @@ $$;
 -- release_batch's closer look, where a server waits, or a namespace limits its leases: turns are given, and leases counted. By the
 -- places of the items, who has the turn; NULL or '' = nobody.
 CREATE OR REPLACE FUNCTION holdfast.release_special(
-    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamptz) RETURNS text[]
+    p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamptz)
+RETURNS text[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     turns text[] := pg_catalog.array_fill(NULL::text, ARRAY[pg_catalog.cardinality(p_ns)]);
     item record;
 BEGIN
-    FOR item IN SELECT v.i, v.ns, v.resource FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+    FOR item IN SELECT v.i, v.ns, v.resource
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_r_tid, p_l_tid, p_t) v
         WHERE v.outcome = 20 AND v.freed AND v.waiting
     LOOP
         EXIT WHEN p_unless_repeated IS NULL;
         turns[item.i] := holdfast.give_turn(item.ns, item.resource, p_t, NULL, NULL);
     END LOOP;
     PERFORM holdfast.uncount_leases(pg_catalog.array_agg(s.ns), pg_catalog.array_agg(s.n)) FROM (
-        SELECT v.ns, count(*)::int AS n FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_mine, p_t) v
+        SELECT v.ns, count(*)::int AS n
+        FROM holdfast.release_verdicts(p_ns, p_resource, p_token, p_unless_repeated, p_r_tid, p_l_tid, p_t) v
         WHERE v.outcome = 20 AND v.freed GROUP BY v.ns) s;
     RETURN turns;
 END

@@ -1,8 +1,8 @@
 -- Guarded writes.
 
--- What each item of a write gets, before quotas: as acquire_verdicts. more_bytes: by how much the values grow with it.
+-- What each item of a write gets, before quotas: as release_verdicts. more_bytes: by how much the values grow with it.
 CREATE OR REPLACE FUNCTION holdfast.write_verdicts(
-    p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[],
+    p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[],
     p_t timestamptz)
 RETURNS TABLE (i int, ns text, resource text, token bigint, write_seq bigint, value bytea, audit_writes boolean, max_value_bytes bigint,
     v_tid tid, fence bigint, version bigint, there boolean, more_bytes int, last_seq bigint, last_seq_version bigint, new_version bigint,
@@ -16,8 +16,8 @@ LANGUAGE sql STABLE AS $$
         coalesce(v.version, 0) + CASE WHEN x.value IS NULL AND v.value IS NULL THEN 0 ELSE 1 END,
         CASE
             WHEN n.name IS NULL THEN 90
-            WHEN r.name IS NULL THEN 33
-            WHEN x.mine IS FALSE THEN 5
+            WHEN r.name IS NULL THEN CASE
+                WHEN EXISTS (SELECT FROM holdfast.resource o WHERE o.namespace = x.ns AND o.name = x.resource) THEN 5 ELSE 33 END
             WHEN x.write_seq > 0 AND v.token = x.token AND v.write_seq >= x.write_seq THEN
                 CASE WHEN v.write_seq = x.write_seq AND v.seq_version = v.version AND (v.value IS NULL) = (x.value IS NULL)
                     THEN 31 ELSE 35 END
@@ -26,17 +26,17 @@ LANGUAGE sql STABLE AS $$
             WHEN x.expected <> CASE WHEN v.value IS NULL THEN 0 ELSE v.version END THEN 34
             ELSE 30
         END::smallint
-    FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine) WITH ORDINALITY
-        AS x(ns, resource, token, write_seq, value, expected, mine, i)
+    FROM unnest(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_r_tid) WITH ORDINALITY
+        AS x(ns, resource, token, write_seq, value, expected, r_tid, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    LEFT JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
+    LEFT JOIN holdfast.resource r ON r.ctid = x.r_tid
     LEFT JOIN holdfast.lease l ON l.namespace = x.ns AND l.resource = x.resource
     LEFT JOIN holdfast.resource_value v ON v.namespace = x.ns AND v.resource = x.resource
 $$;
 
 -- Which of these writes make too much of their namespaces' values: true, by place. The others are counted as done.
 CREATE OR REPLACE FUNCTION holdfast.limit_values(
-    p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[],
+    p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[],
     p_t timestamptz) RETURNS boolean[]
 LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
@@ -50,7 +50,7 @@ BEGIN
     LOOP
         used := holdfast.lock_usage(limited.name);
         FOR item IN SELECT v.i, v.more_bytes
-            FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_mine, p_t) v
+            FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, p_r_tid, p_t) v
             WHERE v.ns = limited.name AND v.outcome = 30 ORDER BY v.i
         LOOP
             IF item.more_bytes > 0 AND used.value_bytes + item.more_bytes > limited.max_value_bytes THEN
@@ -86,27 +86,27 @@ LANGUAGE plpgsql VOLATILE AS $$
 #variable_conflict use_column
 DECLARE
     got int[];
+    r_tids tid[];
     special boolean;
-    mine boolean[];
     t timestamptz;
     veto boolean[];
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    SELECT pg_catalog.array_agg(s.i), CASE
+    SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), CASE
         WHEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0)
         THEN EXISTS (SELECT FROM holdfast.namespace n WHERE n.max_value_bytes > 0 AND n.name = ANY (p_ns)) ELSE false END
-    INTO got, special FROM (
-        SELECT x.i::int FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
+    INTO got, r_tids, special FROM (
+        SELECT x.i::int, r.ctid AS r_tid FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)
         JOIN holdfast.resource r ON r.namespace = x.ns AND r.name = x.resource
-        FOR NO KEY UPDATE OF r SKIP LOCKED) s;
+        ORDER BY x.i FOR NO KEY UPDATE OF r SKIP LOCKED) s;
     IF pg_catalog.cardinality(got) IS DISTINCT FROM pg_catalog.cardinality(p_ns) THEN
-        mine := holdfast.flags(got, pg_catalog.cardinality(p_ns));
+        r_tids := holdfast.spread(r_tids, got, pg_catalog.cardinality(p_ns));
     END IF;
     t := holdfast.clock();
     IF special THEN
-        veto := holdfast.limit_values(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t);
+        veto := holdfast.limit_values(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, r_tids, t);
     END IF;
     RETURN QUERY
     WITH d AS MATERIALIZED (
@@ -114,7 +114,7 @@ BEGIN
             v.last_seq, v.last_seq_version, v.new_version,
             CASE WHEN v.outcome = 30 AND veto[v.i] THEN CASE WHEN p_knows_quota THEN 70::smallint ELSE 5::smallint END
                 ELSE v.outcome END AS outcome
-        FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, mine, t) v
+        FROM holdfast.write_verdicts(p_ns, p_resource, p_token, p_write_seq, p_value, p_expected, r_tids, t) v
     ), changed AS (
         UPDATE holdfast.resource_value v SET
             value = d.value, version = d.new_version, token = d.token, updated_at = t,

@@ -2,7 +2,8 @@
  * functions.pml - the SQL functions of schema/functions, one inline each, statement by statement.
  *
  * Each is one transaction of session `id`, up to but without its end: the caller commits or rolls back. It follows the three steps:
- * lock (never waiting, unless said), then read the clock and the rows in new statements, then write. Whoever is BUSY, or refused,
+ * lock (never waiting, unless said), then read the clock and the rows in new statements, then write. (A row that is locked is found
+ * again by its tid rather than by its key; it cannot move meanwhile, so that is the same here.) Whoever is BUSY, or refused,
  * has written nothing and commits that. Each may be used once in a process.
  *
  * The faults that can be planted, with -D:
@@ -20,7 +21,7 @@
 #define TELL(outcome) skip /* to a caller who doesn't look at it */
 #endif
 
-/* 00_common.sql: lock_items, FOR NO KEY UPDATE OF both SKIP LOCKED: the fence row, then the lease row. */
+/* 00_common.sql: lock_rows, FOR NO KEY UPDATE OF both SKIP LOCKED: the fence row, then the lease row. */
 inline lock_fence(id)
 {
     atomic {
@@ -45,7 +46,7 @@ inline lock_lease(id)
     }
 }
 
-/* 00_common.sql: lock_items with p_make, a lease row that is gone: INSERT … ON CONFLICT DO NOTHING, which waits for an inserter,
+/* 00_common.sql: lock_rows with p_make, a lease row that is gone: INSERT … ON CONFLICT DO NOTHING, which waits for an inserter,
  * and after lock_timeout fails. */
 inline make_lease_row(id)
 {

@@ -67,8 +67,8 @@ static void sent_again_beside_the_old_backend(void **state)
     planted_play(&(struct planted_fault){
         .name = "sent again without ending the old backend",
         .texts = {{"end_backend", "PERFORM pg_catalog.pg_terminate_backend(p_pid);", "RETURN true;"}},
-        .pause = {"write_batch", "SELECT pg_catalog.array_agg(s.i), CASE",
-                  "PERFORM planted.pause(); SELECT pg_catalog.array_agg(s.i), CASE"},
+        .pause = {"write_batch", "SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), CASE",
+                  "PERFORM planted.pause(); SELECT pg_catalog.array_agg(s.i), pg_catalog.array_agg(s.r_tid), CASE"},
         .play = play_cut,
         .two_servers = true,
         .calls = "a read shows what nobody wrote who was told so or doesn't know",

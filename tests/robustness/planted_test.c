@@ -159,8 +159,8 @@ static void expiry_by_the_start_of_the_transaction(void **state)
     planted_play(&(struct planted_fault){
         .name = "expiry judged by now()",
         .texts = {{"acquire_batch", "t := holdfast.clock();", "t := now();"}},
-        .pause = {"acquire_batch", "got := holdfast.lock_items(p_ns, p_resource, true);",
-                  "PERFORM planted.pause(); got := holdfast.lock_items(p_ns, p_resource, true);"},
+        .pause = {"acquire_batch", "locked := holdfast.lock_rows(p_ns, p_resource, true);",
+                  "PERFORM planted.pause(); locked := holdfast.lock_rows(p_ns, p_resource, true);"},
         .play = play_old_transaction,
         .two_servers = true,
         .calls = "granted while the lease before it cannot have ended",

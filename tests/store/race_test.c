@@ -159,6 +159,54 @@ static void a_lease_row_deleted_by_hand(void **state)
     assert_int_equal(ts_check(db.b, "r", 1), ST_STALE);
 }
 
+/* The statement of `function` that locks now waits, with its snapshot taken and nothing locked, for whoever has this. */
+#define GATE "7"
+static void wait_before_the_lock(const char *function)
+{
+    t_sql(db.a,
+          "DO $do$ DECLARE text text; BEGIN "
+          "SELECT pg_get_functiondef(p.oid) INTO STRICT text FROM pg_proc p WHERE p.proname = '%s' AND p.prosrc LIKE '%%SKIP "
+          "LOCKED%%'; "
+          "IF position('FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)' IN text) = 0 THEN "
+          "RAISE 'another text'; END IF; "
+          "EXECUTE replace(text, 'FROM unnest(p_ns, p_resource) WITH ORDINALITY AS x(ns, resource, i)', "
+          "'FROM (SELECT u.ns, u.resource, u.i, pg_advisory_xact_lock_shared(" GATE ") FROM "
+          "unnest(p_ns, p_resource) WITH ORDINALITY AS u(ns, resource, i)) AS x'); END $do$",
+          function);
+}
+
+/* Rows that others changed, and committed, after the statement that locks had begun: what is locked, read and written is the newest
+ * version, wherever it is by now. */
+static void what_is_locked_is_the_newest_version(void **state)
+{
+    (void)state;
+    assert_int_equal(ts_acquire(db.a, "r", 1000, "a"), ST_GRANTED);
+    assert_int_equal(ts_acquire(db.a, "w", 1000, "a"), ST_GRANTED);
+    wait_before_the_lock("lock_rows");
+    wait_before_the_lock("write_batch");
+    t_sql(db.a, "SELECT pg_advisory_lock(" GATE ")");
+    ts_send_and_block(db.b, db.asker, t_printf(ACQUIRE, "r", 1000, "b"));
+    for (int i = 0; i < 3; i++) {
+        t_sql(db.a, "UPDATE holdfast.lease SET deadline = '-infinity', ended = 3 WHERE resource = 'r'");
+        t_sql(db.a, "UPDATE holdfast.resource SET fence = fence + 10, grant_token = fence + 10 WHERE name = 'r'");
+    }
+    t_sql(db.a, "SELECT pg_advisory_unlock(" GATE ")");
+    assert_int_equal(ts_finish(db.b, 1), ST_GRANTED); /* what the snapshot has is held */
+    assert_int_equal(ts_check(db.b, "r", 32), ST_CURRENT);
+    t_sql(db.a, "SELECT pg_advisory_lock(" GATE ")");
+    ts_send_and_block(db.b, db.asker, "SELECT * FROM holdfast.release_batch('{default}', '{r}', '{32}', NULL)");
+    t_sql(db.a, "UPDATE holdfast.lease SET deadline = deadline + interval '1 s' WHERE resource = 'r'");
+    t_sql(db.a, "SELECT pg_advisory_unlock(" GATE ")");
+    assert_int_equal(ts_finish(db.b, 1), ST_FREED);
+    t_sql(db.a, "SELECT pg_advisory_lock(" GATE ")");
+    ts_send_and_block(db.b, db.asker,
+                      "SELECT * FROM holdfast.write_batch('{default}', '{w}', '{1}', '{1}', '{x}', '{NULL}', true)");
+    t_sql(db.a, "UPDATE holdfast.resource SET fence = 2 WHERE name = 'w'");
+    t_sql(db.a, "SELECT pg_advisory_unlock(" GATE ")");
+    assert_int_equal(ts_finish(db.b, 1), ST_STALE);
+    assert_int_equal(t_sql_int(db.a, "SELECT count(*) FROM holdfast.resource_value"), 0);
+}
+
 static void opposite_batches_never_deadlock(void **state)
 {
     (void)state;
@@ -192,6 +240,7 @@ int main(void)
         TEST(a_write_beside_an_uncommitted_release_or_takeover, own_clock),
         TEST(the_floor_is_read_after_the_fence_row_is_had, own_clock),
         TEST(a_lease_row_deleted_by_hand, own_clock),
+        TEST(what_is_locked_is_the_newest_version, own_clock),
         TEST(opposite_batches_never_deadlock, fresh),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
