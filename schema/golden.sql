@@ -3309,19 +3309,12 @@ REVOKE ALL ON FUNCTION holdfast.acquire_all(p_ns text, p_resource text[], p_task
 REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_at timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_batch(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_at timestamp with time zone) FROM PUBLIC;
-<<<<<<< /tmp/g.mine
 -- Name: FUNCTION acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_t timestamp with time zone, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_t timestamp with time zone, INOUT r_tid tid[], INOUT l_tid tid[], OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
 -- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
-=======
--- Name: FUNCTION acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.acquire_special(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_server text, p_may_grant boolean[], p_waited_ms bigint[], p_wait_ms bigint[], p_next_waited_ms bigint[], p_next_wait_ms bigint[], p_mine boolean[], p_t timestamp with time zone, OUT veto smallint[], OUT veto_ms bigint[], OUT next_server text[]) FROM PUBLIC;
--- Name: FUNCTION acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task text[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_labels text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION action_problem(p_function regprocedure); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.action_problem(p_function regprocedure) FROM PUBLIC;
->>>>>>> /tmp/g.head
 -- Name: FUNCTION advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION allow_role(role name, namespace text); Type: ACL; Schema: holdfast; Owner: -
@@ -3386,19 +3379,12 @@ REVOKE ALL ON FUNCTION holdfast.in_the_way_ms(p_deadline timestamp with time zon
 REVOKE ALL ON FUNCTION holdfast.jitter() FROM PUBLIC;
 -- Name: FUNCTION leave_batch(p_ns text[], p_resource text[], p_server text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.leave_batch(p_ns text[], p_resource text[], p_server text) FROM PUBLIC;
-<<<<<<< /tmp/g.mine
 -- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
 -- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
-=======
--- Name: FUNCTION limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_ttl_ms bigint[], p_request_id text[], p_may_grant boolean[], p_mine boolean[], p_t timestamp with time zone, p_veto smallint[], p_all boolean) FROM PUBLIC;
--- Name: FUNCTION limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION list_actions(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_actions(p_ns text, p_after text, p_max integer) FROM PUBLIC;
->>>>>>> /tmp/g.head
 -- Name: FUNCTION list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_namespaces(p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
@@ -3495,19 +3481,12 @@ REVOKE ALL ON FUNCTION holdfast.register_action(p_ns text, p_name text, p_functi
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_batch(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[]) FROM PUBLIC;
-<<<<<<< /tmp/g.mine
 -- Name: FUNCTION release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_r_tid tid[], p_l_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
-=======
--- Name: FUNCTION release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.release_special(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
--- Name: FUNCTION release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.release_verdicts(p_ns text[], p_resource text[], p_token bigint[], p_unless_repeated boolean[], p_mine boolean[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION remove_action(p_ns text, p_name text, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.remove_action(p_ns text, p_name text, p_actor text) FROM PUBLIC;
->>>>>>> /tmp/g.head
 -- Name: FUNCTION renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.renew_batch(p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[], p_careful boolean) FROM PUBLIC;
 -- Name: FUNCTION renew_locked(p_i integer[], p_ns text[], p_resource text[], p_token bigint[], p_ttl_ms bigint[]); Type: ACL; Schema: holdfast; Owner: -
