@@ -168,8 +168,13 @@ static void launch(struct envelope *envelope, int64_t now)
 /* Those whose time has come. */
 static void pace(int64_t now)
 {
-    const double may = crowd.rate > 0 ? (double)(now - start_ns) / 1e9 * crowd.rate : 1e18;
+    static double lost; /* what could not be done in its time, beyond a second's worth, is not made up for */
+    double may = crowd.rate > 0 ? (double)(now - start_ns) / 1e9 * crowd.rate - lost : 1e18;
 
+    if (crowd.rate > 0 && may - (double)begun > crowd.rate) {
+        lost += may - (double)begun - crowd.rate;
+        may = (double)begun + crowd.rate;
+    }
     while (idle && !ended && (double)begun <= may) {
         struct envelope *envelope = idle;
         idle = envelope->next;

@@ -91,29 +91,39 @@ static size_t ask_renew(const struct crowd_slot *slot, uint8_t *out)
     return holdfast__v1__renew_request__pack(&request, out);
 }
 
+/* Noise, so that what is stored cannot be made smaller, and another piece of it each time: of an update, PostgreSQL's WAL has only
+ * what has changed. */
+static uint8_t *new_value(void)
+{
+    enum { PIECES = 4096 };
+    static uint8_t *noise;
+
+    if (!noise) {
+        const size_t size = crowd.value_size + PIECES;
+        noise = malloc(size + sizeof(uint64_t));
+        if (!noise)
+            crowd_die("no memory");
+        for (size_t i = 0; i < size; i += sizeof(uint64_t)) {
+            const uint64_t piece = chance();
+            memcpy(noise + i, &piece, sizeof(piece));
+        }
+    }
+    return noise + chance() % PIECES;
+}
+
 static size_t ask_write(const struct crowd_slot *slot, uint8_t *out)
 {
-    static uint8_t *value; /* noise: what is stored could not be made smaller */
     Holdfast__V1__WriteRequest request = HOLDFAST__V1__WRITE_REQUEST__INIT;
     struct timespec now;
     char name[NAME];
 
-    if (!value) {
-        value = malloc(crowd.value_size + sizeof(uint64_t));
-        if (!value)
-            crowd_die("no memory");
-        for (size_t i = 0; i < crowd.value_size; i += sizeof(uint64_t)) {
-            const uint64_t noise = chance();
-            memcpy(value + i, &noise, sizeof(noise));
-        }
-    }
     clock_gettime(CLOCK_REALTIME, &now);
     name_of(slot->key, name);
     request.namespace_ = namespace;
     request.resource = name;
     request.token = token_of(slot->key);
     request.write_seq = (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000; /* rises from run to run */
-    request.value.data = value;
+    request.value.data = new_value();
     request.value.len = crowd.value_size;
     return holdfast__v1__write_request__pack(&request, out);
 }
