@@ -193,6 +193,9 @@ static hf_result wait_and_ask(struct beginning *b, hf_error *error)
         result = tell_cancelled(b, error);
     } else if (result == HF_OK && b->own->outcome.kind == HF_OUTCOME_IN_PROGRESS && ending) {
         result = tell_cancelled(b, error);
+    } else if (result == HF_UNKNOWN && ending) {
+        hfi_error_set(error, HF_UNKNOWN, "OUTCOME_LOST",
+                      "the client was freed while an attempt of %s was waited for: it may be started", b->options->key);
     }
     hfi_wait_end(client, &b->wait);
     return result;

@@ -591,9 +591,9 @@ static void attempts_are_renewed_together_and_apart_from_leases(void **state)
         hf_begin_options options = usual();
         options.key = keys[i];
         operations[i] = begin_as(fake, &options);
+        if (i < 2) /* a resource of the same name is another thing */
+            leases[i] = fake_acquire(fake, keys[i], 3000);
     }
-    leases[0] = fake_acquire(fake, "a", 3000); /* a resource of the same name is another thing */
-    leases[1] = fake_acquire(fake, "b", 3000);
     fake_live(fake, 20000);
     for (int i = 0; i < 3; i++)
         assert_true(hf_operation_valid(operations[i]));
@@ -944,6 +944,40 @@ static void past_the_deadline_it_is_still_found_out(void **state)
     done(fake, operation);
 }
 
+static void serve_no_complete(struct fake *fake, const Holdfast__V1__Call *call)
+{
+    if (strcmp(call->method, METHOD("Complete")) == 0)
+        fake_error(fake, HP_R_OUTCOME_LOST);
+    else
+        serve(fake, call);
+}
+
+static void when_the_time_is_over_it_is_found_out(void **state)
+{
+    struct fake *fake = fresh();
+    hf_operation *operation = begin_long(fake);
+    hf_error error;
+
+    (void)state;
+    fake->serve = serve_no_complete;
+    assert_int_equal(hf_operation_complete(operation, "42", 2, NULL, NULL, &error), HF_UNKNOWN); /* it runs */
+    assert_string_equal(error.reason, "OUTCOME_LOST");
+    assert_true(fake->now_ms < 1000000 + 31000);
+    assert_true(hf_operation_valid(operation)); /* still ours, so it may be tried again */
+    fake->serve = serve;
+    assert_int_equal(hf_operation_complete(operation, "42", 2, NULL, NULL, &error), HF_OK);
+    assert_told(fake, 0, NULL);
+    done(fake, operation);
+
+    fake = fresh();
+    operation = begin_long(fake);
+    fake->serve = serve_no_complete;
+    world.attempt = HF_ATTEMPT_LOST;
+    assert_int_equal(hf_operation_complete(operation, "42", 2, NULL, NULL, &error), HF_LOST);
+    assert_told(fake, 1, "EXPIRED");
+    done(fake, operation);
+}
+
 static void failures_and_unknown(void **state)
 {
     struct fake *fake = fresh();
@@ -1272,6 +1306,7 @@ int main(void)
         cmocka_unit_test(a_refused_repeat_is_found_out_about),
         cmocka_unit_test(what_cannot_be_found_out_is_unknown),
         cmocka_unit_test(past_the_deadline_it_is_still_found_out),
+        cmocka_unit_test(when_the_time_is_over_it_is_found_out),
         cmocka_unit_test(failures_and_unknown),
         cmocka_unit_test(a_record_is_kept_or_told),
         cmocka_unit_test(an_action_runs_under_a_lease),
