@@ -3,6 +3,17 @@
 
 #include "client/lib/operation.h"
 
+/* It was done, or had been: for want of memory nobody will know what is stored. */
+static hf_result take_outcome(struct hfi_outcome *own, bool replayed, const Holdfast__V1__BeginResponse__Replayed *from,
+                              hf_error *error)
+{
+    const hf_outcome_kind kind = replayed ? HF_OUTCOME_REPLAYED : HF_OUTCOME_DONE;
+
+    if (hfi_outcome_replayed(own, kind, from, error) == HF_OK)
+        return HF_OK;
+    return hfi_error_set(error, HF_UNKNOWN, "OUTCOME_LOST", "out of memory for the answer: the outcome is not known");
+}
+
 /* ---- Record ---- */
 
 static hf_result read_record(struct hfi_outcome *own, hf_error *error)
@@ -15,7 +26,7 @@ static hf_result read_record(struct hfi_outcome *own, hf_error *error)
     told.first_completed_unix_ms = response->first_completed_unix_ms;
     told.attempt = response->attempt;
     told.message = hfi_mutable("");
-    return hfi_outcome_replayed(own, response->replayed ? HF_OUTCOME_REPLAYED : HF_OUTCOME_DONE, &told, error);
+    return take_outcome(own, response->replayed, &told, error);
 }
 
 static hf_result send_record(hf_client *client, const hf_record_options *o, unsigned char fingerprint[HF_FINGERPRINT_SIZE],
@@ -116,7 +127,7 @@ static hf_result read_execute(struct hfi_outcome *own, hf_error *error)
 
     switch (response->outcome_case) {
     case HOLDFAST__V1__EXECUTE_RESPONSE__OUTCOME_DONE:
-        return hfi_outcome_replayed(own, response->replayed ? HF_OUTCOME_REPLAYED : HF_OUTCOME_DONE, response->done, error);
+        return take_outcome(own, response->replayed, response->done, error);
     case HOLDFAST__V1__EXECUTE_RESPONSE__OUTCOME_IN_PROGRESS:
         return hfi_outcome_in_progress(own, response->in_progress, error);
     default:
