@@ -115,8 +115,8 @@ out:
 
 static const char *intern(const char *name)
 {
-    static const char *const names[] = {"field",    "value",    "limit",     "fence",  "version", "write_seq",
-                                        "sqlstate", "resource", "namespace", "holder", "method"};
+    static const char *const names[] = {"field",     "value",  "limit",  "fence", "version", "write_seq", "sqlstate", "resource",
+                                        "namespace", "holder", "method", "key",   "state",   "revision",  "action",   "message"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
         if (strcmp(names[i], name) == 0)

@@ -50,6 +50,16 @@ static void what_is_sent_comes_back(void **state)
     hp_status_meta(&status, "fence", "%d", 8);
     hp_status_meta(&status, "resource", "gr\xC3\xBC\xC3\x9F");
     round_trip(&status);
+    hp_status_set(&status, HP_R_REVISION_MISMATCH, NULL);
+    hp_status_meta(&status, "key", "k");
+    hp_status_meta(&status, "revision", "%d", 3);
+    hp_status_meta(&status, "state", "REVIEW");
+    round_trip(&status);
+    hp_status_set(&status, HP_R_ACTION_RAISED, NULL);
+    hp_status_meta(&status, "action", "pay");
+    hp_status_meta(&status, "sqlstate", "23514");
+    hp_status_meta(&status, "message", "too little");
+    round_trip(&status);
     hp_status_bad_field(&status, HP_R_MALFORMED, "items[57].resource", "\0", 1, "names");
     round_trip(&status);
     hp_status_set(&status, HP_R_BUSY, "pid %d", 77);
