@@ -417,7 +417,7 @@ static void methods_that_do_not_exist(void **state)
                                           "/holdfast.v1.LeaseService/acquire",
                                           "/holdfast.v2.LeaseService/Acquire",
                                           C_LEASE "Acquire/",
-                                          "/holdfast.v1.OperationService/Begin"};
+                                          "/holdfast.v1.OperationService/Start"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         c_status status;
         assert_null(c_call(rpc, methods[i], &(Holdfast__V1__StatsRequest)HOLDFAST__V1__STATS_REQUEST__INIT, &status));
