@@ -53,7 +53,8 @@ static hf_result send_record(hf_client *client, const hf_record_options *o, unsi
                                   .request = &request.base,
                                   .response_type = &holdfast__v1__record_response__descriptor,
                                   .retry = HFI_RETRY_HARMLESS,
-                                  .reply_max = HFI_OUTCOME_REPLY_MAX};
+                                  /* What is stored is as large as what is sent, if it isn't the same: so many travel together. */
+                                  .reply_max = o->result_len + 8192};
     result = hfi_call(client, &own->call);
     hfi_error_from_call(error, result, &own->call);
     if (result == HF_OK)

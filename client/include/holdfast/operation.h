@@ -248,9 +248,9 @@ typedef struct hf_record_options {
     uint64_t reserved[4];
 } hf_record_options;
 
-/* On HF_OK the result is kept under the key (DONE), or one was kept before (REPLAYED: outcome->result). For what was done together
- * with the caller's own record of it, or costs nothing to do again. HF_CONFLICT: other parameters; or the operation has not ended,
- * or ended without success. HF_UNKNOWN: call again. */
+/* On HF_OK the result is kept under the key (DONE), or one was kept before, perhaps by an earlier try of this very call (REPLAYED:
+ * outcome->result). For what was done together with the caller's own record of it, or costs nothing to do again. HF_CONFLICT: other
+ * parameters; or the operation has not ended, or ended without success. HF_UNKNOWN: call again. */
 HF_API hf_result hf_operation_record(hf_client *client, const hf_record_options *options, hf_outcome **outcome,
                                      hf_error *error) HF_MUST_CHECK;
 
