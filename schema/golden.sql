@@ -262,20 +262,30 @@ CREATE FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[], p_task
 $$;
 -- Name: action_problem(regprocedure); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.action_problem(p_function regprocedure) RETURNS text
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     AS $$
-    SELECT CASE
+DECLARE
+    p record;
+    r record;
+BEGIN
+    SELECT f.* INTO p FROM pg_catalog.pg_proc f WHERE f.oid = p_function;
+    SELECT o.* INTO r FROM pg_catalog.pg_roles o WHERE o.oid = p.proowner;
+    RETURN CASE
         WHEN p.oid IS NULL THEN 'there is no such function f(key text, args jsonb)'
         WHEN p.prokind <> 'f' OR p.proretset OR p.prorettype <> 'pg_catalog.jsonb'::regtype THEN 'it does not return jsonb'
         WHEN NOT p.prosecdef THEN 'it is not SECURITY DEFINER'
-        WHEN NOT EXISTS (SELECT FROM unnest(p.proconfig) c WHERE c LIKE 'search\_path=%') THEN 'it has no search_path of its own'
+        WHEN NOT EXISTS (SELECT FROM unnest(p.proconfig::text[]) c WHERE pg_catalog.starts_with(c, 'search_path='))
+            THEN 'it has no search_path of its own'
         WHEN p.pronamespace = 'holdfast'::regnamespace THEN 'it is one of Holdfast''s own'
         WHEN r.rolsuper THEN pg_catalog.format('its owner "%s" is a superuser', r.rolname)
         WHEN r.rolcanlogin THEN pg_catalog.format('its owner "%s" can log in', r.rolname)
-        WHEN pg_catalog.pg_has_role(r.oid, s.nspowner, 'MEMBER') THEN pg_catalog.format('its owner "%s" has Holdfast''s own rights', r.rolname)
-    END
-    FROM (SELECT 1) x LEFT JOIN pg_catalog.pg_proc p ON p.oid = p_function LEFT JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
-    LEFT JOIN pg_catalog.pg_namespace s ON s.nspname = 'holdfast'
+        WHEN r.rolcreaterole THEN pg_catalog.format('its owner "%s" can make roles', r.rolname)
+        WHEN pg_catalog.has_schema_privilege(r.oid, 'holdfast', 'USAGE') OR holdfast.trusted(r.oid)
+            THEN pg_catalog.format('its owner "%s" has rights in Holdfast''s own schema', r.rolname)
+        WHEN NOT pg_catalog.has_schema_privilege(p.pronamespace, 'USAGE') OR NOT pg_catalog.has_function_privilege(p.oid, 'EXECUTE')
+            THEN pg_catalog.format('"%s" may not call it', current_user)
+    END;
+END
 $$;
 -- Name: advance_fences(text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, floor bigint)
@@ -299,6 +309,33 @@ BEGIN
     UPDATE holdfast.namespace n SET fence_floor = highest WHERE n.name = p_ns;
     INSERT INTO holdfast.audit (namespace, kind, token, prior, actor, detail) VALUES (p_ns, 'floor', highest, before, p_actor, p_reason);
     RETURN QUERY SELECT 50::smallint, highest;
+END
+$$;
+-- Name: after_action(text[], text, bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.after_action(p_settings text[], p_path text, p_writes bigint[]) RETURNS boolean
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+DECLARE
+    names CONSTANT text[] := holdfast.execute_setting_names();
+    writes CONSTANT bigint[] := holdfast.deferred_writes();
+BEGIN
+    IF EXISTS (SELECT FROM pg_catalog.pg_cursor() c WHERE c.is_holdable) THEN
+        RAISE EXCEPTION 'holdfast: an action may not leave a cursor WITH HOLD' USING ERRCODE = '0A000';
+    ELSIF writes[2] <> p_writes[2] THEN
+        RAISE EXCEPTION 'holdfast: an action may not write to a table with deferrable constraint triggers, or exclusion constraints '
+            'by expressions: they would run with Holdfast''s rights' USING ERRCODE = '0A000',
+            HINT = 'A trigger that is not deferrable, or whose function belongs to a superuser, may be there.';
+    END IF;
+    IF p_path IS DISTINCT FROM p_settings[1] THEN
+        PERFORM pg_catalog.set_config('search_path', p_settings[1], false);
+    END IF;
+    FOR k IN 2..pg_catalog.cardinality(names) LOOP
+        IF pg_catalog.current_setting(names[k], true) IS DISTINCT FROM p_settings[k] THEN
+            PERFORM pg_catalog.set_config(names[k], p_settings[k], false);
+        END IF;
+    END LOOP;
+    RETURN writes[1] <> p_writes[1];
 END
 $$;
 -- Name: allow_role(name, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -508,7 +545,7 @@ BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM holdfast.require_mapped($1);
     PERFORM holdfast.require_arguments($1, $2, $3, $4, holders[1], $6);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM holdfast.commit_durably();
     t := holdfast.clock();
     INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
         fingerprint, holder, request_id)
@@ -519,7 +556,8 @@ BEGIN
             VALUES ($1, $2, fresh, 1, 4, gen_random_uuid(), t, holders[1]);
         told := 200;
     ELSE
-        told := (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, holdfast.clock()) v);
+        t := holdfast.clock();
+        told := (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, t) v);
         IF told = 0 THEN
             PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
             t := holdfast.clock();
@@ -527,10 +565,11 @@ BEGIN
                 (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, t) v));
         END IF;
     END IF;
+    t := holdfast.clock();
     RETURN QUERY SELECT CASE x.outcome WHEN 200 THEN 'started' WHEN 202 THEN 'replayed' WHEN 203 THEN 'failed' WHEN 204 THEN 'cancelled'
             WHEN 206 THEN 'unknown' WHEN 207 THEN 'review' WHEN 208 THEN 'conflict' ELSE 'in_progress' END,
         x.attempt, CASE x.outcome WHEN 200 THEN x.token ELSE 0 END, x.result, x.message, x.holder, x.remaining_ms
-    FROM holdfast.op_tell(ns, keys, ARRAY[told], holdfast.clock()) x;
+    FROM holdfast.op_tell(ns, keys, ARRAY[told], t) x;
 END
 $_$;
 -- Name: break_lease(text, text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -619,6 +658,16 @@ $$;
 CREATE FUNCTION holdfast.clock() RETURNS timestamp with time zone
     LANGUAGE sql
     AS $$ SELECT pg_catalog.clock_timestamp() $$;
+-- Name: commit_durably(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.commit_durably() RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    IF pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM pg_catalog.set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
 -- Name: complete_operation(text, text, bigint, bytea); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea DEFAULT NULL::bytea) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -630,7 +679,7 @@ DECLARE
 BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM holdfast.require_mapped($1);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM holdfast.commit_durably();
     PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
     told := (SELECT f.outcome FROM holdfast.op_finish_batch(ARRAY[$1], ARRAY[$2], ARRAY[$3], ARRAY[1]::smallint[], ARRAY[$4], ARRAY[''],
         ARRAY[0]::smallint[], ARRAY[''], ARRAY[''], ARRAY[0]::bigint[], NULL, NULL, NULL, NULL, NULL) f);
@@ -697,22 +746,67 @@ BEGIN
         WHERE found_row.name IS NOT NULL;
 END
 $$;
--- Name: deferred_constraints(); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.deferred_constraints() RETURNS text
-    LANGUAGE sql STABLE
+-- Name: defer_again(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.defer_again() RETURNS boolean
+    LANGUAGE plpgsql
     AS $$
-    SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I', n.nspname, c.conname), ', ')
-    FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace
-    WHERE c.condeferrable AND c.condeferred AND n.nspname NOT LIKE 'pg\_%'
+DECLARE
+    names CONSTANT text := (SELECT pg_catalog.string_agg(DISTINCT pg_catalog.format('%I.%I', n.nspname, c.conname), ', ')
+        FROM pg_catalog.pg_constraint c JOIN pg_catalog.pg_namespace n ON n.oid = c.connamespace WHERE c.condeferrable AND c.condeferred);
+BEGIN
+    IF names IS NOT NULL THEN
+        EXECUTE 'SET CONSTRAINTS ' || names || ' DEFERRED';
+    END IF;
+    RETURN true;
+EXCEPTION
+    WHEN OTHERS THEN RETURN false;
+END
+$$;
+-- Name: deferred_writes(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.deferred_writes() RETURNS bigint[]
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    counted CONSTANT boolean := pg_catalog.current_setting('track_counts') = 'on';
+    t record;
+    n bigint;
+    writes bigint[] := '{0,0}';
+BEGIN
+    FOR t IN
+        SELECT g.tgrelid, pg_catalog.bool_or((p.proowner <> 10 AND NOT holdfast.trusted(p.proowner)) OR x.indexprs IS NOT NULL
+            OR x.indpred IS NOT NULL) AS strange
+        FROM pg_catalog.pg_trigger g JOIN pg_catalog.pg_proc p ON p.oid = g.tgfoid
+        LEFT JOIN pg_catalog.pg_constraint c ON c.oid = g.tgconstraint AND c.contype = 'x'
+        LEFT JOIN pg_catalog.pg_index x ON x.indexrelid = c.conindid
+        WHERE g.tgdeferrable GROUP BY g.tgrelid
+    LOOP
+        -- Where nothing is counted, they are taken to be written all the time.
+        n := CASE WHEN counted THEN pg_catalog.pg_stat_get_xact_tuples_inserted(t.tgrelid)
+                + pg_catalog.pg_stat_get_xact_tuples_updated(t.tgrelid) + pg_catalog.pg_stat_get_xact_tuples_deleted(t.tgrelid)
+            ELSE pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) * 1000000 END;
+        writes[1] := writes[1] + n;
+        IF t.strange THEN
+            writes[2] := writes[2] + n;
+        END IF;
+    END LOOP;
+    RETURN writes;
+END
 $$;
 -- Name: emit(text, text, text, text, bytea, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text DEFAULT NULL::text) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $_$
+#variable_conflict use_column
 BEGIN
     PERFORM holdfast.require_mapped($1);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = $1 AND n.retired_at IS NULL) THEN
+        RAISE EXCEPTION 'holdfast: there is no namespace "%"', $1 USING ERRCODE = 'HF002';
+    ELSIF NOT coalesce(octet_length($2) BETWEEN 1 AND 256 AND octet_length($3) BETWEEN 1 AND 256 AND octet_length($4) BETWEEN 1 AND 256
+        AND octet_length($5) <= 1048576 AND ($6 IS NULL OR octet_length($6) BETWEEN 1 AND 256), false) THEN
+        RAISE EXCEPTION 'holdfast: an event''s names are 1 to 256 bytes, its payload 1048576 at most' USING ERRCODE = '22023';
+    END IF;
+    PERFORM holdfast.commit_durably();
     PERFORM holdfast.put_events(ARRAY[$1], ARRAY[$6], ARRAY[1], ARRAY[$2], ARRAY[$3], ARRAY[$4], ARRAY[$5], ARRAY[true]);
     RETURN currval('holdfast.outbox_id');
 END
@@ -766,13 +860,14 @@ BEGIN
         WHEN p_expected <> held.version THEN 221 END;
 END
 $$;
--- Name: execute_one(text, text, text, bytea, text, jsonb, text, integer, boolean, text[], text, integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text) RETURNS record
+-- Name: execute_one(text, text, text, bytea, text, text, text, integer, boolean, text[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args text, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text, OUT checked boolean) RETURNS record
     LANGUAGE plpgsql
     AS $_$
 DECLARE
     began CONSTANT timestamptz := pg_catalog.clock_timestamp();
     t timestamptz := holdfast.clock();
+    writes CONSTANT bigint[] := holdfast.deferred_writes();
 BEGIN
     IF p_fresh THEN
         INSERT INTO holdfast.operation (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, holder)
@@ -782,12 +877,14 @@ BEGIN
             RETURN;
         END IF;
     END IF;
-    IF p_deferred IS NOT NULL THEN
-        EXECUTE 'SET CONSTRAINTS ' || p_deferred || ' DEFERRED';
+    EXECUTE pg_catalog.format('SELECT %s($1, $2)', p_call) INTO result USING p_key, p_args::jsonb;
+    checked := holdfast.after_action(p_settings, pg_catalog.current_setting('search_path'), writes);
+    IF checked THEN
+        SET CONSTRAINTS ALL IMMEDIATE;
     END IF;
-    EXECUTE pg_catalog.format('SELECT %s($1, $2)', p_call) INTO result USING p_key, p_args;
-    SET CONSTRAINTS ALL IMMEDIATE;
-    PERFORM holdfast.restore_settings(p_settings);
+    IF pg_catalog.pg_my_temp_schema() <> 0 THEN
+        DISCARD TEMP; -- types and tables there can hide others of the same names
+    END IF;
     IF result IS NULL THEN
         RAISE EXCEPTION 'holdfast: the action returned NULL' USING ERRCODE = '22004';
     ELSIF pg_catalog.octet_length(result::text) > 1048576 THEN
@@ -807,9 +904,11 @@ BEGIN
     outcome := 210;
 EXCEPTION
     WHEN lock_not_available THEN
+        result := NULL;
         outcome := 5;
     WHEN OTHERS OR query_canceled OR assert_failure THEN
         GET STACKED DIAGNOSTICS sqlstate_told = RETURNED_SQLSTATE, message = MESSAGE_TEXT;
+        message := pg_catalog.left(message, 1024);
         result := NULL;
         outcome := 218;
 END
@@ -818,27 +917,42 @@ $_$;
 CREATE FUNCTION holdfast.execute_setting_names() RETURNS text[]
     LANGUAGE sql IMMUTABLE
     AS $$
-    SELECT ARRAY['synchronous_commit', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'search_path',
-        'plan_cache_mode', 'enable_hashjoin', 'enable_mergejoin', 'enable_seqscan', 'jit', 'row_security', 'TimeZone', 'DateStyle',
-        'IntervalStyle', 'bytea_output', 'client_encoding', 'extra_float_digits', 'default_transaction_isolation',
-        'default_transaction_read_only', 'client_min_messages', 'work_mem', 'application_name']
+    SELECT ARRAY['search_path', 'synchronous_commit', 'statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout',
+        'idle_session_timeout', 'transaction_timeout', 'plan_cache_mode', 'enable_hashjoin', 'enable_mergejoin', 'enable_nestloop',
+        'enable_seqscan', 'enable_indexscan', 'enable_indexonlyscan', 'enable_bitmapscan', 'enable_sort', 'jit', 'row_security', 'TimeZone', 'DateStyle',
+        'IntervalStyle', 'bytea_output', 'client_encoding', 'extra_float_digits', 'array_nulls', 'transform_null_equals',
+        'standard_conforming_strings', 'default_transaction_isolation', 'default_transaction_read_only', 'default_transaction_deferrable',
+        'client_min_messages', 'work_mem', 'application_name', 'tcp_keepalives_idle', 'tcp_keepalives_interval', 'tcp_keepalives_count',
+        'tcp_user_timeout', 'client_connection_check_interval', 'default_tablespace', 'temp_tablespaces', 'max_parallel_workers_per_gather']
 $$;
 -- Name: execute_settings(); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.execute_settings() RETURNS text[]
-    LANGUAGE sql STABLE
+    LANGUAGE plpgsql STABLE
     AS $$
-    SELECT pg_catalog.array_agg(pg_catalog.current_setting(n) ORDER BY i) FROM unnest(holdfast.execute_setting_names()) WITH ORDINALITY AS x(n, i)
+BEGIN
+    RETURN ARRAY(SELECT pg_catalog.current_setting(n, true) FROM unnest(holdfast.execute_setting_names()) WITH ORDINALITY AS x(n, i) ORDER BY i);
+END
 $$;
 -- Name: find_action(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call text, OUT problem text, OUT timeout_ms integer) RETURNS SETOF record
-    LANGUAGE sql STABLE
+CREATE FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call text, OUT problem text, OUT timeout_ms integer) RETURNS record
+    LANGUAGE plpgsql STABLE
     AS $$
-    SELECT a.function, coalesce(holdfast.action_problem(f.oid), CASE
-            WHEN p.proowner <> (SELECT r.oid FROM pg_catalog.pg_roles r WHERE r.rolname = a.role) IS NOT FALSE THEN 'its owner has changed' END),
-        a.timeout_ms
-    FROM holdfast.action a CROSS JOIN LATERAL (SELECT pg_catalog.to_regprocedure(a.function || '(text,jsonb)') AS oid) f
-    LEFT JOIN pg_catalog.pg_proc p ON p.oid = f.oid
-    WHERE a.namespace = p_ns AND a.name = p_name
+DECLARE
+    a record;
+    f oid;
+BEGIN
+    SELECT x.function, x.role, x.timeout_ms INTO a FROM holdfast.action x WHERE x.namespace = p_ns AND x.name = p_name;
+    IF FOUND THEN
+        f := pg_catalog.to_regprocedure(a.function || '(pg_catalog.text,pg_catalog.jsonb)');
+        call := a.function;
+        timeout_ms := a.timeout_ms;
+        problem := holdfast.action_problem(f);
+        IF problem IS NULL AND NOT EXISTS (SELECT FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_roles r ON r.oid = p.proowner
+            WHERE p.oid = f AND r.rolname = a.role) THEN
+            problem := pg_catalog.format('it does not belong to "%s" any more', a.role);
+        END IF;
+    END IF;
+END
 $$;
 -- Name: flags(integer[], integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.flags(p_places integer[], p_n integer) RETURNS boolean[]
@@ -865,6 +979,20 @@ CREATE FUNCTION holdfast.flat_labels(p_labels jsonb) RETURNS text[]
     SELECT CASE WHEN p_labels IS NOT NULL THEN (
         SELECT pg_catalog.array_agg(u.x ORDER BY e.k, u.j) FROM pg_catalog.jsonb_each_text(p_labels) WITH ORDINALITY AS e(name, value, k),
             LATERAL (VALUES (1, e.name), (2, e.value)) AS u(j, x)) END
+$$;
+-- Name: forget_session(text[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.forget_session(p_keep text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    prepared text;
+BEGIN
+    FOR prepared IN SELECT s.name FROM pg_catalog.pg_prepared_statement() s WHERE s.from_sql AND s.name <> ALL (p_keep) LOOP
+        EXECUTE pg_catalog.format('DEALLOCATE %I', prepared);
+    END LOOP;
+    PERFORM pg_catalog.pg_advisory_unlock_all();
+    UNLISTEN *;
+END
 $$;
 -- Name: get_batch(text[], text[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.get_batch(p_ns text[], p_resource text[]) RETURNS TABLE(i integer, outcome smallint, resource text, task text, holder text, request_id text, token bigint, fence bigint, remaining_ms bigint, granted_unix_ms bigint, state smallint, labels text[])
@@ -1562,10 +1690,15 @@ CREATE FUNCTION holdfast.op_execute_batch(p_ns text[], p_key text[], p_type text
     AS $$
 #variable_conflict use_column
 DECLARE
+    path CONSTANT text := pg_catalog.current_setting('search_path');
+    ours CONSTANT text := pg_catalog.set_config('search_path', 'pg_catalog, pg_temp', true);
     begun CONSTANT timestamptz := pg_catalog.clock_timestamp();
     settings CONSTANT text[] := holdfast.execute_settings();
-    deferred CONSTANT text := holdfast.deferred_constraints();
+    prepared CONSTANT text[] := ARRAY(SELECT s.name FROM pg_catalog.pg_prepared_statement() s WHERE s.from_sql);
+    acted boolean := false;
     late boolean := false;
+    checked boolean;
+    t timestamptz; -- handed over as it is, so that what it is handed to can be planned into the statement
     told smallint;
     act record;
     guarded smallint;
@@ -1597,15 +1730,15 @@ BEGIN
         raised := NULL;
         why := NULL;
         -- Told by its key first, whatever else may be wrong (P4). 5 = there is no row: it is new.
-        told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''], holdfast.clock()) v);
+        t := holdfast.clock();
+        told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''], t) v);
         IF told = 0 THEN
             mine := holdfast.op_lock(p_ns[k:k], p_key[k:k], ARRAY[true]);
             told := 5;
             IF mine[1] THEN
-                PERFORM holdfast.op_start(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], NULL, NULL, ARRAY[''], NULL, mine,
-                    holdfast.clock(), false);
-                told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''],
-                    holdfast.clock()) v);
+                t := holdfast.clock();
+                PERFORM holdfast.op_start(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], NULL, NULL, ARRAY[''], NULL, mine, t, false);
+                told := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''], t) v);
             END IF;
         ELSIF told = 5 THEN
             told := -1;
@@ -1616,8 +1749,8 @@ BEGIN
             told := coalesce(guarded, told);
         END IF;
         IF told IN (0, -1) THEN
-            SELECT f.call, f.problem, f.timeout_ms INTO act FROM holdfast.find_action(p_ns[k], p_action[k]) f;
-            IF NOT FOUND OR act.problem IS NOT NULL THEN
+            SELECT f.* INTO act FROM holdfast.find_action(p_ns[k], p_action[k]) f;
+            IF act.call IS NULL OR act.problem IS NOT NULL THEN
                 RETURN QUERY SELECT k, 217::smallint, NULL::bytea, ''::text, 0::bigint, 0, ''::text, coalesce(act.problem, ''), 0::bigint, 0::bigint,
                     ''::text, 0::bigint, 0::smallint, 0::smallint;
                 CONTINUE;
@@ -1629,20 +1762,30 @@ BEGIN
                     pg_catalog.array_agg(p_event_payload[e.at] ORDER BY e.at)
                 INTO item, atypes, aids, types, payloads FROM unnest(p_event_item) WITH ORDINALITY AS e(item, at) WHERE e.item = k;
             END IF;
+            acted := true;
             FOR attempt IN 1..3 LOOP
-                SELECT e.outcome, e.result, e.sqlstate_told, e.message INTO did, made, raised, why FROM holdfast.execute_one(p_ns[k], p_key[k], p_type[k],
-                    p_fingerprint[k], act.call, p_args[k]::jsonb, p_holder[k], act.timeout_ms, told = -1, settings, deferred, item, atypes, aids,
-                    types, payloads) e;
+                SELECT e.outcome, e.result, e.sqlstate_told, e.message, e.checked INTO did, made, raised, why, checked
+                FROM holdfast.execute_one(p_ns[k], p_key[k], p_type[k], p_fingerprint[k], act.call, p_args[k], p_holder[k], act.timeout_ms,
+                    told = -1, settings, item, atypes, aids, types, payloads) e;
+                PERFORM holdfast.forget_session(prepared);
                 EXIT WHEN did <> 218 OR raised NOT IN ('40001', '40P01');
             END LOOP;
-            told := did;
-            late := coalesce(raised = '57014', false);
+            late := coalesce(raised = '57014', false) OR (did = 210 AND checked AND k < pg_catalog.cardinality(p_ns) AND NOT holdfast.defer_again());
+            IF did = 5 AND told = -1 THEN -- another's record may be there by now
+                t := holdfast.clock();
+                did := (SELECT v.outcome FROM holdfast.op_verdicts(p_ns[k:k], p_key[k:k], p_type[k:k], p_fingerprint[k:k], ARRAY[''], t) v);
+            END IF;
+            told := coalesce(nullif(did, 0), 5);
         END IF;
+        t := holdfast.clock();
         RETURN QUERY SELECT k, told, CASE told WHEN 210 THEN pg_catalog.convert_to(made::text, 'UTF8') ELSE x.result END, x.result_ref,
             x.ended_unix_ms, x.attempt, coalesce(raised, x.sqlstate), coalesce(why, x.message),
             coalesce(guard_fence, 0), coalesce(guard_version, 0), x.holder, x.remaining_ms, x.error_class, x.state
-        FROM holdfast.op_tell(p_ns[k:k], p_key[k:k], ARRAY[told], holdfast.clock()) x;
+        FROM holdfast.op_tell(p_ns[k:k], p_key[k:k], ARRAY[told], t) x;
     END LOOP;
+    IF acted THEN
+        PERFORM holdfast.put_settings(settings, path);
+    END IF;
 END
 $$;
 -- Name: op_finish_batch(text[], text[], bigint[], smallint[], bytea[], text[], smallint[], text[], text[], bigint[], integer[], text[], text[], text[], bytea[]); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2312,6 +2455,21 @@ BEGIN
         WHERE p_take[e.item] ORDER BY e.place) s;
 END
 $$;
+-- Name: put_settings(text[], text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.put_settings(p_settings text[], p_path text) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+DECLARE
+    names CONSTANT text[] := holdfast.execute_setting_names();
+BEGIN
+    FOR k IN 2..pg_catalog.cardinality(names) LOOP
+        IF p_settings[k] IS NOT NULL THEN
+            PERFORM pg_catalog.set_config(names[k], p_settings[k], false);
+        END IF;
+    END LOOP;
+    PERFORM pg_catalog.set_config('search_path', p_path, false);
+END
+$$;
 -- Name: read_batch(text[], text[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) RETURNS TABLE(i integer, outcome smallint, value bytea, "exists" boolean, version bigint, fence bigint, token bigint, updated_unix_ms bigint)
     LANGUAGE plpgsql
@@ -2609,20 +2767,6 @@ BEGIN
     END IF;
 END
 $$;
--- Name: restore_settings(text[]); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.restore_settings(p_values text[]) RETURNS void
-    LANGUAGE plpgsql
-    AS $$
-DECLARE
-    names CONSTANT text[] := holdfast.execute_setting_names();
-BEGIN
-    FOR k IN 1..pg_catalog.cardinality(names) LOOP
-        IF pg_catalog.current_setting(names[k]) IS DISTINCT FROM p_values[k] THEN
-            PERFORM pg_catalog.set_config(names[k], p_values[k], false);
-        END IF;
-    END LOOP;
-END
-$$;
 -- Name: row_blocker(xid); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.row_blocker(p_xmax xid) RETURNS integer
     LANGUAGE plpgsql
@@ -2766,6 +2910,15 @@ BEGIN
         LEFT JOIN holdfast.resource r ON x.was IS NOT NULL AND r.namespace = x.ns AND r.name = x.resource
         LEFT JOIN holdfast.lease l ON x.was IS NOT NULL AND l.namespace = x.ns AND l.resource = x.resource
         ORDER BY x.i) s;
+END
+$$;
+-- Name: trusted(oid); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.trusted(p_role oid) RETURNS boolean
+    LANGUAGE plpgsql STABLE
+    AS $$
+BEGIN
+    RETURN (SELECT r.rolsuper OR pg_catalog.pg_has_role(r.oid, s.nspowner, 'MEMBER') OR pg_catalog.pg_has_role(r.oid, current_user, 'MEMBER')
+        FROM pg_catalog.pg_roles r, pg_catalog.pg_namespace s WHERE r.oid = p_role AND s.nspname = 'holdfast');
 END
 $$;
 -- Name: turn_before(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -3317,6 +3470,8 @@ REVOKE ALL ON FUNCTION holdfast.acquire_verdicts(p_ns text[], p_resource text[],
 REVOKE ALL ON FUNCTION holdfast.action_problem(p_function regprocedure) FROM PUBLIC;
 -- Name: FUNCTION advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.advance_fences(p_ns text, p_at_least bigint, p_actor text, p_reason text) FROM PUBLIC;
+-- Name: FUNCTION after_action(p_settings text[], p_path text, p_writes bigint[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.after_action(p_settings text[], p_path text, p_writes bigint[]) FROM PUBLIC;
 -- Name: FUNCTION allow_role(role name, namespace text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.allow_role(role name, namespace text) FROM PUBLIC;
 -- Name: FUNCTION attach(); Type: ACL; Schema: holdfast; Owner: -
@@ -3338,6 +3493,8 @@ REVOKE ALL ON FUNCTION holdfast.break_lease(p_ns text, p_resource text, p_token_
 REVOKE ALL ON FUNCTION holdfast.check_batch(p_ns text[], p_resource text[], p_token bigint[]) FROM PUBLIC;
 -- Name: FUNCTION clock(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.clock() FROM PUBLIC;
+-- Name: FUNCTION commit_durably(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.commit_durably() FROM PUBLIC;
 -- Name: FUNCTION complete_operation(namespace text, key text, token bigint, result bytea); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea) FROM PUBLIC;
 GRANT ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, token bigint, result bytea) TO holdfast_user;
@@ -3345,8 +3502,10 @@ GRANT ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, toke
 REVOKE ALL ON FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) FROM PUBLIC;
 -- Name: FUNCTION create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
--- Name: FUNCTION deferred_constraints(); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.deferred_constraints() FROM PUBLIC;
+-- Name: FUNCTION defer_again(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.defer_again() FROM PUBLIC;
+-- Name: FUNCTION deferred_writes(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.deferred_writes() FROM PUBLIC;
 -- Name: FUNCTION emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text) FROM PUBLIC;
 GRANT ALL ON FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text) TO holdfast_user;
@@ -3354,8 +3513,8 @@ GRANT ALL ON FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregat
 REVOKE ALL ON FUNCTION holdfast.end_backend(p_pid integer, p_backend_start text) FROM PUBLIC;
 -- Name: FUNCTION execute_guard(p_ns text, p_resource text, p_token bigint, p_expected bigint, OUT outcome smallint, OUT fence bigint, OUT version bigint); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.execute_guard(p_ns text, p_resource text, p_token bigint, p_expected bigint, OUT outcome smallint, OUT fence bigint, OUT version bigint) FROM PUBLIC;
--- Name: FUNCTION execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args jsonb, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_deferred text, p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text) FROM PUBLIC;
+-- Name: FUNCTION execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args text, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text, OUT checked boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.execute_one(p_ns text, p_key text, p_type text, p_fingerprint bytea, p_call text, p_args text, p_holder text, p_timeout_ms integer, p_fresh boolean, p_settings text[], p_event_item integer[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[], p_event_payload bytea[], OUT outcome smallint, OUT result jsonb, OUT sqlstate_told text, OUT message text, OUT checked boolean) FROM PUBLIC;
 -- Name: FUNCTION execute_setting_names(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.execute_setting_names() FROM PUBLIC;
 -- Name: FUNCTION execute_settings(); Type: ACL; Schema: holdfast; Owner: -
@@ -3366,6 +3525,8 @@ REVOKE ALL ON FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call tex
 REVOKE ALL ON FUNCTION holdfast.flags(p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION flat_labels(p_labels jsonb); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.flat_labels(p_labels jsonb) FROM PUBLIC;
+-- Name: FUNCTION forget_session(p_keep text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.forget_session(p_keep text[]) FROM PUBLIC;
 -- Name: FUNCTION get_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.get_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
@@ -3471,6 +3632,8 @@ REVOKE ALL ON FUNCTION holdfast.prefix_end(p_prefix text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.purge_operations(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) FROM PUBLIC;
+-- Name: FUNCTION put_settings(p_settings text[], p_path text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.put_settings(p_settings text[], p_path text) FROM PUBLIC;
 -- Name: FUNCTION read_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.read_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION refuse_move(); Type: ACL; Schema: holdfast; Owner: -
@@ -3497,8 +3660,6 @@ REVOKE ALL ON FUNCTION holdfast.require_arguments(p_ns text, p_key text, p_type 
 REVOKE ALL ON FUNCTION holdfast.require_mapped(p_ns text) FROM PUBLIC;
 -- Name: FUNCTION require_read_committed(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.require_read_committed() FROM PUBLIC;
--- Name: FUNCTION restore_settings(p_values text[]); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.restore_settings(p_values text[]) FROM PUBLIC;
 -- Name: FUNCTION row_blocker(p_xmax xid); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.row_blocker(p_xmax xid) FROM PUBLIC;
 -- Name: FUNCTION set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
@@ -3511,6 +3672,8 @@ REVOKE ALL ON FUNCTION holdfast.stats() FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.sweep(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]) FROM PUBLIC;
+-- Name: FUNCTION trusted(p_role oid); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.trusted(p_role oid) FROM PUBLIC;
 -- Name: FUNCTION turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text) FROM PUBLIC;
 -- Name: FUNCTION uncount_leases(p_ns text[], p_n integer[]); Type: ACL; Schema: holdfast; Owner: -

@@ -9,6 +9,15 @@
 -- then is told what was stored or, after a rollback, started itself. All of them see to it that the commit is on disk when it is
 -- acknowledged. They raise 42501 for roles that may not use the namespace (holdfast.allow_role), and 0A000 above READ COMMITTED.
 
+-- This transaction's commit is on disk when it is acknowledged; also replayed on standbys where the session wants that.
+CREATE OR REPLACE FUNCTION holdfast.commit_durably() RETURNS void LANGUAGE plpgsql VOLATILE AS $$
+BEGIN
+    IF pg_catalog.current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM pg_catalog.set_config('synchronous_commit', 'on', true);
+    END IF;
+END
+$$;
+
 -- On 'started' the caller has the operation: what it does in this transaction, or until its lease ends, counts if complete_operation
 -- succeeds in the end. Otherwise the outcome is 'replayed' (with result), 'failed' or 'cancelled' (message), 'in_progress' (holder,
 -- remaining_ms: somebody began it and committed that), 'unknown', 'review', or 'conflict': the key belongs to other parameters. Raises 22023
@@ -33,7 +42,7 @@ BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM holdfast.require_mapped($1);
     PERFORM holdfast.require_arguments($1, $2, $3, $4, holders[1], $6);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM holdfast.commit_durably();
     t := holdfast.clock();
     INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
         fingerprint, holder, request_id)
@@ -44,7 +53,8 @@ BEGIN
             VALUES ($1, $2, fresh, 1, 4, gen_random_uuid(), t, holders[1]);
         told := 200;
     ELSE
-        told := (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, holdfast.clock()) v);
+        t := holdfast.clock();
+        told := (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, t) v);
         IF told = 0 THEN
             PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
             t := holdfast.clock();
@@ -52,10 +62,11 @@ BEGIN
                 (SELECT v.outcome FROM holdfast.op_verdicts(ns, keys, types, prints, ids, t) v));
         END IF;
     END IF;
+    t := holdfast.clock();
     RETURN QUERY SELECT CASE x.outcome WHEN 200 THEN 'started' WHEN 202 THEN 'replayed' WHEN 203 THEN 'failed' WHEN 204 THEN 'cancelled'
             WHEN 206 THEN 'unknown' WHEN 207 THEN 'review' WHEN 208 THEN 'conflict' ELSE 'in_progress' END,
         x.attempt, CASE x.outcome WHEN 200 THEN x.token ELSE 0 END, x.result, x.message, x.holder, x.remaining_ms
-    FROM holdfast.op_tell(ns, keys, ARRAY[told], holdfast.clock()) x;
+    FROM holdfast.op_tell(ns, keys, ARRAY[told], t) x;
 END
 $$;
 
@@ -87,7 +98,7 @@ DECLARE
 BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM holdfast.require_mapped($1);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    PERFORM holdfast.commit_durably();
     PERFORM FROM holdfast.operation o WHERE o.namespace = $1 AND o.key = $2 FOR NO KEY UPDATE;
     told := (SELECT f.outcome FROM holdfast.op_finish_batch(ARRAY[$1], ARRAY[$2], ARRAY[$3], ARRAY[1]::smallint[], ARRAY[$4], ARRAY[''],
         ARRAY[0]::smallint[], ARRAY[''], ARRAY[''], ARRAY[0]::bigint[], NULL, NULL, NULL, NULL, NULL) f);
@@ -102,13 +113,21 @@ END
 $$;
 
 -- The event is in the outbox, if this transaction commits; its id, which is in the order of the commits within its aggregate: other
--- transactions that write events of the same aggregate wait for this one's end.
-CREATE OR REPLACE FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea, operation text DEFAULT NULL)
-RETURNS bigint
+-- transactions that write events of the same aggregate wait for this one's end. Raises 22023 for empty or too long names, or no payload;
+-- HF002 if there is no such namespace.
+CREATE OR REPLACE FUNCTION holdfast.emit(namespace text, aggregatetype text, aggregateid text, type text, payload bytea,
+    operation text DEFAULT NULL) RETURNS bigint
 LANGUAGE plpgsql VOLATILE SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
 BEGIN
     PERFORM holdfast.require_mapped($1);
-    PERFORM set_config('synchronous_commit', 'on', true);
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = $1 AND n.retired_at IS NULL) THEN
+        RAISE EXCEPTION 'holdfast: there is no namespace "%"', $1 USING ERRCODE = 'HF002';
+    ELSIF NOT coalesce(octet_length($2) BETWEEN 1 AND 256 AND octet_length($3) BETWEEN 1 AND 256 AND octet_length($4) BETWEEN 1 AND 256
+        AND octet_length($5) <= 1048576 AND ($6 IS NULL OR octet_length($6) BETWEEN 1 AND 256), false) THEN
+        RAISE EXCEPTION 'holdfast: an event''s names are 1 to 256 bytes, its payload 1048576 at most' USING ERRCODE = '22023';
+    END IF;
+    PERFORM holdfast.commit_durably();
     PERFORM holdfast.put_events(ARRAY[$1], ARRAY[$6], ARRAY[1], ARRAY[$2], ARRAY[$3], ARRAY[$4], ARRAY[$5], ARRAY[true]);
     RETURN currval('holdfast.outbox_id');
 END
