@@ -467,61 +467,74 @@ CREATE FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p
 DECLARE
     n int := pg_catalog.cardinality(p_ns);
     t timestamptz := holdfast.clock();
+    fresh bigint[];
+    made int;
     told smallint[];
+    seen bigint[];
     mine boolean[];
     item record;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    told := pg_catalog.array_fill(NULL::smallint, ARRAY[n]);
+    -- What is there is left out, or the insert would wait for whoever is changing it.
+    SELECT pg_catalog.array_agg(CASE WHEN s.absent THEN pg_catalog.nextval('holdfast.operation_token') END) INTO fresh FROM (
+        SELECT n.name IS NOT NULL AND o.key IS NULL AS absent FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+        ORDER BY x.i) s;
     INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
         fingerprint, holder, request_id)
-    SELECT x.ns, x.key, x.type, 2, 1, 1, pg_catalog.nextval('holdfast.operation_token'), t, t, t + x.ttl_ms * interval '1 millisecond',
-        x.fingerprint, x.holder, x.request_id
-    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id) AS x(ns, key, type, fingerprint, holder, ttl_ms,
-        request_id)
-    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+    SELECT x.ns, x.key, x.type, 2, 1, 1, x.token, t, t, t + x.ttl_ms * interval '1 millisecond', x.fingerprint, x.holder, x.request_id
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id, fresh) AS x(ns, key, type, fingerprint, holder, ttl_ms,
+        request_id, token)
+    WHERE x.token IS NOT NULL
     ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
     ON CONFLICT DO NOTHING;
-    IF FOUND THEN
-        FOR item IN
-            WITH made AS MATERIALIZED (
-                SELECT x.i::int, o.namespace, o.key, o.token
-                FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
-                JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
-                WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid
-            ), started AS (
-                INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
-                SELECT m.namespace, m.key, m.token, 1, coalesce(nullif(p_trigger[m.i], 0), 4), pg_catalog.gen_random_uuid(), t, p_holder[m.i]
-                FROM made m
-            )
-            SELECT m.i FROM made m
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made = n THEN
+        RETURN QUERY
+        WITH d AS MATERIALIZED (
+            SELECT x.i::int, x.ns, x.key, x.token, x.holder, x.ttl_ms, coalesce(nullif(x.trigger, 0), 4)::smallint AS trigger,
+                pg_catalog.gen_random_uuid() AS execution_id
+            FROM unnest(p_ns, p_key, fresh, p_holder, p_ttl_ms, p_trigger) WITH ORDINALITY AS x(ns, key, token, holder, ttl_ms, trigger, i)
+        ), started AS (
+            INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+            SELECT d.ns, d.key, d.token, 1, d.trigger, d.execution_id, t, d.holder FROM d
+        )
+        SELECT d.i, 200::smallint, 1, d.token, d.ttl_ms, d.execution_id::text, d.trigger, 2::smallint, d.holder, d.ttl_ms, NULL::bytea, ''::text,
+            holdfast.unix_ms(t), 0::smallint, ''::text, ''::text
+        FROM d;
+        RETURN;
+    END IF;
+    IF made > 0 THEN
+        INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+        SELECT x.ns, x.key, x.token, 1, coalesce(nullif(x.trigger, 0), 4), pg_catalog.gen_random_uuid(), t, x.holder
+        FROM unnest(p_ns, p_key, fresh, p_holder, p_trigger) AS x(ns, key, token, holder, trigger)
+        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key AND o.token = x.token;
+    END IF;
+    t := holdfast.clock();
+    SELECT pg_catalog.array_agg(CASE WHEN v.token = fresh[v.i] THEN 200::smallint ELSE v.outcome END ORDER BY v.i),
+        pg_catalog.array_agg(v.token ORDER BY v.i)
+    INTO told, seen FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+    IF 0 = ANY (told) THEN
+        SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
+        mine := holdfast.op_lock(p_ns, p_key, mine);
+        t := holdfast.clock();
+        -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
+        SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
+            ORDER BY v.i), pg_catalog.array_agg(v.token ORDER BY v.i)
+        INTO told, seen FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+        FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
+            p_trigger, mine, t, true) s
         LOOP
-            told[item.i] := 200;
+            told[item.i] := item.did;
         END LOOP;
     END IF;
-    IF pg_catalog.array_position(told, NULL) IS NOT NULL THEN
-        t := holdfast.clock();
-        SELECT pg_catalog.array_agg(coalesce(told[v.i], v.outcome) ORDER BY v.i) INTO told
-        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
-        IF 0 = ANY (told) THEN
-            SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
-            mine := holdfast.op_lock(p_ns, p_key, mine);
-            t := holdfast.clock();
-            -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
-            SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
-                ORDER BY v.i) INTO told
-            FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
-            FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
-                p_trigger, mine, t, true) s
-            LOOP
-                told[item.i] := item.did;
-            END LOOP;
-        END IF;
-    END IF;
-    RETURN QUERY SELECT x.* FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
+    -- A repeat is told the token that was found to be its own: another one has come since, so it is to look again.
+    RETURN QUERY SELECT x.i, CASE WHEN x.outcome = 201 AND x.token <> seen[x.i] THEN 5::smallint ELSE x.outcome END, x.attempt, x.token, x.ttl_ms,
+        x.execution_id, x.trigger, x.state, x.holder, x.remaining_ms, x.result, x.result_ref, x.ended_unix_ms, x.error_class, x.message, x.sqlstate
+    FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
 END
 $$;
 -- Name: begin_operation(text, text, text, bytea, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1808,8 +1821,12 @@ BEGIN
                 FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v));
     END IF;
     RETURN QUERY
-    WITH v AS MATERIALIZED (
-        SELECT v.*, p_call[v.i] AS call, p_error_class[v.i] AS class
+    WITH v AS MATERIALIZED ( -- with another result it is no repeat
+        SELECT CASE WHEN v.outcome = 211 AND p_call[v.i] = 1 AND (v.result IS DISTINCT FROM p_result[v.i]
+                OR coalesce(v.result_ref, '') <> coalesce(p_result_ref[v.i], '')) THEN 214::smallint ELSE v.outcome END AS outcome,
+            v.i, v.o_tid, v.a_tid, v.state, v.revision, v.attempts, v.budget_attempts, v.type, v.sending, v.deadline, v.since, v.attempt,
+            v.state_after, v.revision_after, p_call[v.i] AS call,
+            CASE WHEN p_error_class[v.i] BETWEEN 1 AND 6 THEN p_error_class[v.i] ELSE 1::smallint END AS class
         FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v
     ), again AS MATERIALIZED ( -- those that may be tried again, and when
         SELECT v.i, v.budget_attempts >= p.max_attempts OR holdfast.ms(t - v.since) + w.wait_ms > p.max_elapsed_ms AS spent, w.wait_ms
@@ -1828,14 +1845,16 @@ BEGIN
         FROM v LEFT JOIN again g ON g.i = v.i
     ), moved AS (
         UPDATE holdfast.operation o SET state = d.next, sending = false, revision = o.revision + 1, changed_at = t,
-            deadline = CASE d.next WHEN 1 THEN t + d.wait_ms * interval '1 millisecond' END, request_id = NULL,
+            deadline = CASE d.next WHEN 1 THEN t + d.wait_ms * interval '1 millisecond' END,
+            request_id = CASE WHEN d.next IN (1, 5, 6) THEN o.request_id END,
             result = CASE d.call WHEN 1 THEN p_result[d.i] END, result_ref = CASE d.call WHEN 1 THEN nullif(p_result_ref[d.i], '') END,
             error_class = CASE d.call WHEN 1 THEN NULL WHEN 2 THEN d.class ELSE o.error_class END,
             message = CASE d.call WHEN 1 THEN NULL ELSE p_message[d.i] END,
             sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') WHEN 1 THEN NULL ELSE o.sqlstate END
         FROM d WHERE o.ctid = d.o_tid AND d.outcome = 210
     ), ended AS (
-        UPDATE holdfast.attempt a SET outcome = CASE d.call WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 4 END, ended_at = t,
+        UPDATE holdfast.attempt a SET outcome = CASE d.call WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 4 END, ended_at = t, state_after = d.next,
+            revision_after = d.revision + 1,
             error_class = CASE d.call WHEN 2 THEN d.class WHEN 3 THEN 4 END,
             message = CASE d.call WHEN 1 THEN NULL ELSE nullif(p_message[d.i], '') END,
             sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') END
@@ -1847,9 +1866,10 @@ BEGIN
             late_message = coalesce(nullif(p_message[d.i], ''), nullif(p_result_ref[d.i], ''))
         FROM d WHERE a.ctid = d.a_tid AND d.outcome IN (212, 213)
     )
-    SELECT d.i, d.outcome, coalesce(d.next, 0::smallint), coalesce(d.revision, 0) + CASE d.outcome WHEN 210 THEN 1 ELSE 0 END,
+    SELECT d.i, d.outcome, coalesce(CASE d.outcome WHEN 211 THEN d.state_after ELSE d.next END, 0::smallint),
+        coalesce(CASE d.outcome WHEN 210 THEN d.revision + 1 WHEN 211 THEN d.revision_after ELSE d.revision END, 0),
         CASE WHEN d.outcome = 210 AND d.next = 1 THEN d.wait_ms
-            WHEN d.outcome = 211 AND d.next = 1 THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
+            WHEN d.outcome = 211 AND d.next = 1 AND d.attempts = d.attempt THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
         coalesce(d.attempts, 0), d.outcome = 210 AND d.spent, d.outcome = 210 AND d.call = 1 AND d.attempts > 1
     FROM d;
 END
@@ -1944,7 +1964,7 @@ BEGIN
 END
 $$;
 -- Name: op_owner_verdicts(text[], text[], bigint[], smallint[], smallint[], boolean[], timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, o_tid tid, a_tid tid, state smallint, revision integer, attempts integer, budget_attempts integer, type text, sending boolean, deadline timestamp with time zone, since timestamp with time zone)
+CREATE FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[], p_error_class smallint[], p_mine boolean[], p_t timestamp with time zone) RETURNS TABLE(i integer, outcome smallint, o_tid tid, a_tid tid, state smallint, revision integer, attempts integer, budget_attempts integer, type text, sending boolean, deadline timestamp with time zone, since timestamp with time zone, result bytea, result_ref text, attempt integer, state_after smallint, revision_after integer)
     LANGUAGE sql STABLE
     AS $$
     SELECT x.i::int, CASE
@@ -1960,7 +1980,7 @@ CREATE FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bi
             WHEN a.outcome = 0 OR a.outcome = 3 OR (a.outcome = 4 AND a.error_class IS NULL) THEN 213
             ELSE 214
         END::smallint, o.ctid, a.ctid, o.state, o.revision, o.attempts, o.budget_attempts, o.type, o.sending, o.deadline,
-        coalesce(o.budget_since, o.created_at)
+        coalesce(o.budget_since, o.created_at), o.result, o.result_ref, a.attempt, a.state_after, a.revision_after
     FROM unnest(p_ns, p_key, p_token, p_call, p_error_class) WITH ORDINALITY AS x(ns, key, token, call, error_class, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
@@ -2014,39 +2034,39 @@ DECLARE
     n int := pg_catalog.cardinality(p_ns);
     t timestamptz := holdfast.clock();
     n_made int;
-    made int[];
+    made tid[];
     told smallint[];
-    place int;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
-    SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
-    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
-    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS n_made = ROW_COUNT;
-    IF n_made < n THEN
-        SELECT pg_catalog.array_agg(x.i::int) INTO made FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
-        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid;
-    END IF;
-    IF p_event_item IS NOT NULL THEN
-        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
-            p_event_payload, CASE WHEN n_made = n THEN pg_catalog.array_fill(true, ARRAY[n]) ELSE holdfast.flags(made, n) END);
-    END IF;
+    WITH made AS (
+        INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+        SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+        JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+        ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
+        ON CONFLICT DO NOTHING RETURNING o.ctid
+    )
+    SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
     IF n_made = n THEN
+        IF p_event_item IS NOT NULL THEN
+            PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+                p_event_payload, pg_catalog.array_fill(true, ARRAY[n]));
+        END IF;
         RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text
             FROM pg_catalog.generate_series(1, n) g;
         RETURN;
     END IF;
     t := holdfast.clock();
-    SELECT pg_catalog.array_agg(CASE v.outcome WHEN 0 THEN 205::smallint ELSE v.outcome END ORDER BY v.i) INTO told
+    SELECT pg_catalog.array_agg(CASE WHEN v.o_tid = ANY (made) THEN 210::smallint WHEN v.outcome = 0 THEN 205::smallint ELSE v.outcome END
+        ORDER BY v.i) INTO told
     FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, pg_catalog.array_fill(''::text, ARRAY[n]), t) v;
-    FOREACH place IN ARRAY coalesce(made, '{}') LOOP
-        told[place] := 210;
-    END LOOP;
+    IF p_event_item IS NOT NULL THEN
+        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+            p_event_payload, (SELECT pg_catalog.array_agg(x.outcome = 210 ORDER BY x.i) FROM unnest(told) WITH ORDINALITY AS x(outcome, i)));
+    END IF;
     RETURN QUERY SELECT x.i, x.outcome, x.state, x.holder, x.remaining_ms, x.result, x.result_ref, x.ended_unix_ms, x.attempt,
         x.error_class, x.message FROM holdfast.op_tell(p_ns, p_key, told, t) x;
 END
@@ -2074,7 +2094,7 @@ BEGIN
                 WHEN x.token < o.token THEN CASE WHEN a.key IS NULL THEN 15 ELSE 12 END
                 WHEN o.state = 2 AND o.deadline = '-infinity' THEN 14
                 WHEN o.state = 2 THEN CASE WHEN o.deadline > t THEN 10 ELSE 11 END
-                WHEN a.outcome IN (3, 4) AND a.error_class IS NULL THEN 11
+                WHEN a.outcome IN (3, 4) AND a.error_class IS NULL THEN CASE WHEN a.message IS NULL THEN 11 ELSE 14 END
                 WHEN o.state = 7 THEN 14
                 ELSE 13 END::smallint AS outcome
         FROM unnest(p_ns, p_key, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, key, token, ttl_ms, i)
@@ -2143,7 +2163,7 @@ COMMENT ON COLUMN holdfast.operation.budget_since IS 'Since when max_elapsed_ms 
 -- Name: COLUMN operation.fingerprint; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without a lock.';
 -- Name: COLUMN operation.request_id; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
+COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt, unless that was lost: a late copy of it starts no other.';
 -- Name: COLUMN operation.message; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
 -- Name: COLUMN operation.compensates; Type: COMMENT; Schema: holdfast; Owner: -
@@ -2256,12 +2276,13 @@ BEGIN
         CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
         WHERE v.outcome = 0 AND p_mine[v.i] AND (p_start OR v.state = 2)
     ), d AS MATERIALIZED (
-        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did,
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did, v.deadline = '-infinity' AS broken,
             CASE v.did WHEN 206 THEN 5 WHEN 207 THEN 6 ELSE CASE WHEN p_start THEN 2 ELSE 1 END END::smallint AS next,
             CASE
                 WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
-                WHEN v.state = 2 OR a.outcome = 3 THEN 3
+                WHEN v.state = 2 THEN 3
                 WHEN v.budget_attempts = 0 THEN 4
+                WHEN a.outcome = 3 THEN 3
                 ELSE 2 END::smallint AS trigger,
             CASE WHEN v.did = 200 AND p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
         FROM v LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
@@ -2280,7 +2301,8 @@ BEGIN
                 ELSE 'the attempt was lost' END
         FROM d WHERE o.ctid = d.o_tid
     ), closed AS (
-        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
+        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t,
+            message = CASE WHEN d.broken THEN 'the database was changed' END
         FROM d WHERE d.state = 2 AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
     ), lost AS (
         INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
@@ -2374,8 +2396,8 @@ CREATE FUNCTION holdfast.op_verdicts(p_ns text[], p_key text[], p_type text[], p
             WHEN o.state = 7 THEN 204
             WHEN o.state = 5 THEN 206
             WHEN o.state = 6 THEN 207
+            WHEN o.request_id = x.request_id AND x.request_id <> '' AND (o.state = 1 OR o.deadline > p_t) THEN CASE o.state WHEN 1 THEN 205 ELSE 201 END
             WHEN o.deadline <= p_t THEN 0
-            WHEN o.state = 2 AND o.request_id = x.request_id THEN 201
             ELSE 205
         END::smallint, o.ctid, o.state, o.sending, o.attempts, o.budget_attempts, o.token, o.deadline,
         coalesce(o.budget_since, o.created_at), o.changed_at, o.holder, o.error_class
@@ -2408,29 +2430,57 @@ CREATE FUNCTION holdfast.prefix_end(p_prefix text) RETURNS text
 -- Name: purge_operations(integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.purge_operations(p_max integer) RETURNS integer
     LANGUAGE plpgsql
-    SET enable_seqscan TO 'on'
     AS $$
 DECLARE
+    step CONSTANT int := 64;
     t timestamptz := holdfast.clock();
+    blocks bigint := pg_catalog.pg_relation_size('holdfast.operation') / pg_catalog.current_setting('block_size')::int;
+    at bigint;
+    until bigint;
+    shortest_ms bigint;
+    done int := 0;
+    spaces text[];
+    keys text[];
     n int;
 BEGIN
-    WITH kept AS MATERIALIZED ( -- what the shortest retention of the namespace still keeps
-        SELECT n.name, least(2592000000, (SELECT pg_catalog.min(p.retention_ms) FROM holdfast.operation_policy p WHERE p.namespace = n.name)) AS ms
-        FROM holdfast.namespace n
-    ), old AS MATERIALIZED (
-        SELECT o.namespace, o.key FROM kept k JOIN holdfast.operation o ON o.namespace = k.name
-        WHERE o.state IN (3, 4, 7) AND o.changed_at <= t - k.ms * interval '1 millisecond'
-            AND o.changed_at <= t - (SELECT p.retention_ms FROM holdfast.op_policy(o.namespace, o.type) p) * interval '1 millisecond'
-            AND (o.compensated_by IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
-                WHERE c.namespace = o.namespace AND c.key = o.compensated_by AND c.state IN (1, 2, 5, 6)))
-        LIMIT p_max FOR UPDATE OF o SKIP LOCKED
-    ), gone AS (
-        DELETE FROM holdfast.operation o USING old WHERE o.namespace = old.namespace AND o.key = old.key RETURNING o.namespace, o.key
-    ), attempts AS (
-        DELETE FROM holdfast.attempt a USING old WHERE a.namespace = old.namespace AND a.key = old.key
-    )
-    SELECT pg_catalog.count(*) INTO n FROM gone;
-    RETURN n;
+    PERFORM holdfast.require_read_committed();
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext('holdfast.sweep')) THEN
+        RETURN 0;
+    END IF;
+    SELECT p.block INTO at FROM holdfast.purge p;
+    UPDATE holdfast.purge p SET pass_began_at = t WHERE at = 0;
+    SELECT least(2592000000, pg_catalog.min(p.retention_ms)) INTO shortest_ms FROM holdfast.operation_policy p;
+    until := least(blocks, at + p_max);
+    WHILE at < until AND done < p_max LOOP
+        SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.key) INTO spaces, keys FROM (
+            SELECT o.namespace, o.key FROM holdfast.operation o
+            WHERE o.ctid >= pg_catalog.format('(%s,0)', at)::tid AND o.ctid < pg_catalog.format('(%s,0)', least(at + step, until))::tid
+                AND o.state IN (3, 4, 7) AND o.changed_at <= t - shortest_ms * interval '1 millisecond'
+                AND o.changed_at <= t - (SELECT p.retention_ms FROM holdfast.op_policy(o.namespace, o.type) p) * interval '1 millisecond'
+            LIMIT p_max - done FOR UPDATE SKIP LOCKED) s;
+        -- In a statement that sees what was committed before they were locked.
+        WITH gone AS (
+            DELETE FROM holdfast.operation o USING unnest(spaces, keys) AS x(ns, key)
+            WHERE o.namespace = x.ns AND o.key = x.key
+                AND (o.compensated_by IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
+                    WHERE c.namespace = o.namespace AND c.key = o.compensated_by AND c.state IN (1, 2, 5, 6)))
+                AND (o.compensates IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
+                    WHERE c.namespace = o.namespace AND c.key = o.compensates))
+                AND NOT EXISTS (SELECT FROM holdfast.outbox e WHERE e.namespace = o.namespace AND e.operation = o.key)
+            RETURNING o.namespace, o.key
+        ), attempts AS (
+            DELETE FROM holdfast.attempt a USING gone WHERE a.namespace = gone.namespace AND a.key = gone.key
+        )
+        SELECT pg_catalog.count(*) INTO n FROM gone;
+        -- These pages are left behind, unless the limit may have cut some of them off.
+        IF coalesce(pg_catalog.cardinality(spaces), 0) < p_max - done OR n = 0 THEN
+            at := least(at + step, until);
+        END IF;
+        done := done + n;
+    END LOOP;
+    UPDATE holdfast.purge p SET block = CASE WHEN at >= blocks THEN 0 ELSE at END, purged = p.purged + done,
+        passes = p.passes + CASE WHEN at >= blocks AND blocks > 0 THEN 1 ELSE 0 END;
+    RETURN done;
 END
 $$;
 -- Name: put_events(text[], text[], integer[], text[], text[], text[], bytea[], boolean[]); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2873,7 +2923,7 @@ BEGIN
         RETURN 0;
     END IF;
     t := holdfast.clock();
-    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max);
+    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max) + holdfast.purge_operations(p_max);
     SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
         SELECT r.namespace, r.name FROM holdfast.resource r JOIN (
             SELECT DISTINCT w.namespace, w.resource FROM holdfast.waiter w WHERE w.until <= t AND coalesce(w.turn_until <= t, true) LIMIT p_max) w
@@ -3148,6 +3198,8 @@ CREATE TABLE holdfast.attempt (
     trigger smallint NOT NULL,
     outcome smallint DEFAULT 0 NOT NULL,
     error_class smallint,
+    state_after smallint,
+    revision_after integer,
     late_count integer DEFAULT 0 NOT NULL,
     execution_id uuid NOT NULL,
     started_at timestamp with time zone NOT NULL,
@@ -3168,6 +3220,8 @@ COMMENT ON COLUMN holdfast.attempt.trigger IS '1 SCHEDULED, 2 RETRY, 3 TAKEOVER,
 COMMENT ON COLUMN holdfast.attempt.outcome IS '0 it runs, 1 SUCCEEDED, 2 FAILED, 3 LOST, 4 UNKNOWN.';
 -- Name: COLUMN attempt.error_class; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.attempt.error_class IS '1 TRANSIENT, 2 CONFLICT, 3 BUSINESS, 4 UNKNOWN, 5 CONFIG, 6 FENCED.';
+-- Name: COLUMN attempt.state_after; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.attempt.state_after IS 'What its owner was told when he ended it, as its revision: for repeats.';
 -- Name: COLUMN attempt.late_at; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.attempt.late_at IS 'When its owner last told an outcome that was refused; the late_ columns keep what it told.';
 -- Name: audit_id; Type: SEQUENCE; Schema: holdfast; Owner: -
@@ -3288,6 +3342,19 @@ CREATE SEQUENCE holdfast.outbox_id
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+-- Name: purge; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.purge (
+    one boolean DEFAULT true NOT NULL,
+    block bigint DEFAULT 0 NOT NULL,
+    passes bigint DEFAULT 0 NOT NULL,
+    purged bigint DEFAULT 0 NOT NULL,
+    pass_began_at timestamp with time zone,
+    CONSTRAINT purge_one_check CHECK (one)
+);
+-- Name: COLUMN purge.block; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.purge.block IS 'The page of operation that is looked at next.';
+-- Name: COLUMN purge.passes; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.purge.passes IS 'How often all of it was looked at.';
 -- Name: refusal; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.refusal (
     namespace text NOT NULL COLLATE pg_catalog."C",
@@ -3414,6 +3481,9 @@ ALTER TABLE ONLY holdfast.operation_policy
 -- Name: outbox outbox_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (namespace, id);
+-- Name: purge purge_one_key; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.purge
+    ADD CONSTRAINT purge_one_key UNIQUE (one);
 -- Name: refusal refusal_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.refusal
     ADD CONSTRAINT refusal_pkey PRIMARY KEY (namespace, resource, token, minute);
@@ -3432,6 +3502,8 @@ ALTER TABLE ONLY holdfast.usage
 -- Name: waiter waiter_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.waiter
     ADD CONSTRAINT waiter_pkey PRIMARY KEY (namespace, resource, server);
+-- Name: audit_id_operation; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX audit_id_operation ON ONLY holdfast.audit USING brin (id, operation text_bloom_ops) WITH (pages_per_range='64', autosummarize='on');
 -- Name: audit_id_resource; Type: INDEX; Schema: holdfast; Owner: -
 CREATE INDEX audit_id_resource ON ONLY holdfast.audit USING brin (id, resource text_bloom_ops) WITH (pages_per_range='64', autosummarize='on');
 -- Name: namespace_max_leases; Type: INDEX; Schema: holdfast; Owner: -
@@ -3450,6 +3522,8 @@ CREATE INDEX operation_running ON holdfast.operation USING btree (namespace, key
 CREATE INDEX operation_sending ON holdfast.operation USING btree (changed_at) WHERE ((state = 2) AND sending);
 -- Name: operation_unknown; Type: INDEX; Schema: holdfast; Owner: -
 CREATE INDEX operation_unknown ON holdfast.operation USING btree (changed_at) WHERE (state = 5);
+-- Name: outbox_operation; Type: INDEX; Schema: holdfast; Owner: -
+CREATE INDEX outbox_operation ON holdfast.outbox USING btree (namespace, operation) WHERE (operation IS NOT NULL);
 -- Name: operation legal_moves; Type: TRIGGER; Schema: holdfast; Owner: -
 CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW WHEN ((NOT holdfast.operation_move(old.state, new.state))) EXECUTE FUNCTION holdfast.refuse_move();
 -- Name: SCHEMA holdfast; Type: ACL; Schema: -; Owner: -

@@ -233,9 +233,9 @@ END
 $$;
 
 -- What only tidies up is done, at most p_max rows of each kind: leases that ran out get their audit row (note_expired), attempts whose
--- lease ended are settled (op_sweep), servers that wait no more are forgotten, counts of refusals are dropped when they are older than the namespace keeps them, and what is
--- counted for quotas is counted anew. How many rows; 0 also while another server sweeps. Nothing that anybody is answered depends
--- on it.
+-- lease ended are settled (op_sweep), operations that nobody has to keep are purged (purge_operations), servers that wait no more are
+-- forgotten, counts of refusals are dropped when they are older than the namespace keeps them, and what is counted for quotas is
+-- counted anew. How many rows; 0 also while another server sweeps. Nothing that anybody is answered depends on it.
 CREATE OR REPLACE FUNCTION holdfast.sweep(p_max int) RETURNS int
 LANGUAGE plpgsql VOLATILE SET enable_seqscan = on AS $$
 DECLARE
@@ -252,7 +252,7 @@ BEGIN
         RETURN 0;
     END IF;
     t := holdfast.clock();
-    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max);
+    done := holdfast.note_expired(NULL, p_max, t) + holdfast.op_sweep(p_max) + holdfast.purge_operations(p_max);
 
     SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.name) INTO spaces, names FROM (
         SELECT r.namespace, r.name FROM holdfast.resource r JOIN (

@@ -53,7 +53,8 @@ AS $$ SELECT CASE WHEN p_state = 2 AND p_deadline <= p_t
     AND (p_sending OR (SELECT p.on_lost FROM holdfast.op_policy(p_ns, p_type) p) = 1) THEN 5::smallint ELSE p_state END $$;
 
 -- What somebody is told who comes with a key: the outcomes 90, 5 (there is no such row yet), 208, 202, 203, 204, 206, 207, 205, 201 (it
--- is his own attempt, still under way); 0: an attempt may be started, if that is still so under the lock.
+-- is his own attempt, still under way); 0: an attempt may be started, if that is still so under the lock. A late copy of the begin whose
+-- attempt failed starts no other: 205.
 CREATE OR REPLACE FUNCTION holdfast.op_verdicts(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_request_id text[],
     p_t timestamptz)
 RETURNS TABLE (i int, outcome smallint, o_tid tid, state smallint, sending boolean, attempts int, budget_attempts int, token bigint,
@@ -68,8 +69,8 @@ LANGUAGE sql STABLE AS $$
             WHEN o.state = 7 THEN 204
             WHEN o.state = 5 THEN 206
             WHEN o.state = 6 THEN 207
+            WHEN o.request_id = x.request_id AND x.request_id <> '' AND (o.state = 1 OR o.deadline > p_t) THEN CASE o.state WHEN 1 THEN 205 ELSE 201 END
             WHEN o.deadline <= p_t THEN 0
-            WHEN o.state = 2 AND o.request_id = x.request_id THEN 201
             ELSE 205
         END::smallint, o.ctid, o.state, o.sending, o.attempts, o.budget_attempts, o.token, o.deadline,
         coalesce(o.budget_since, o.created_at), o.changed_at, o.holder, o.error_class
@@ -117,12 +118,13 @@ BEGIN
         CROSS JOIN LATERAL holdfast.op_policy(p_ns[v.i], p_type[v.i]) p
         WHERE v.outcome = 0 AND p_mine[v.i] AND (p_start OR v.state = 2)
     ), d AS MATERIALIZED (
-        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did,
+        SELECT v.i, v.o_tid, v.state, v.sending, v.attempts, v.token, v.did, v.deadline = '-infinity' AS broken,
             CASE v.did WHEN 206 THEN 5 WHEN 207 THEN 6 ELSE CASE WHEN p_start THEN 2 ELSE 1 END END::smallint AS next,
             CASE
                 WHEN v.attempts = 0 THEN coalesce(nullif(p_trigger[v.i], 0), 4)
-                WHEN v.state = 2 OR a.outcome = 3 THEN 3
+                WHEN v.state = 2 THEN 3
                 WHEN v.budget_attempts = 0 THEN 4
+                WHEN a.outcome = 3 THEN 3
                 ELSE 2 END::smallint AS trigger,
             CASE WHEN v.did = 200 AND p_start THEN pg_catalog.nextval('holdfast.operation_token') END AS new_token
         FROM v LEFT JOIN holdfast.attempt a ON a.namespace = p_ns[v.i] AND a.key = p_key[v.i] AND a.token = v.token
@@ -141,7 +143,8 @@ BEGIN
                 ELSE 'the attempt was lost' END
         FROM d WHERE o.ctid = d.o_tid
     ), closed AS (
-        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t
+        UPDATE holdfast.attempt a SET outcome = CASE WHEN d.sending THEN 4 ELSE 3 END, ended_at = p_t,
+            message = CASE WHEN d.broken THEN 'the database was changed' END
         FROM d WHERE d.state = 2 AND a.namespace = p_ns[d.i] AND a.key = p_key[d.i] AND a.token = d.token
     ), lost AS (
         INSERT INTO holdfast.audit (namespace, operation, kind, token, actor, detail)
@@ -187,60 +190,73 @@ LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     n int := pg_catalog.cardinality(p_ns);
     t timestamptz := holdfast.clock();
+    fresh bigint[];
+    made int;
     told smallint[];
+    seen bigint[];
     mine boolean[];
     item record;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    told := pg_catalog.array_fill(NULL::smallint, ARRAY[n]);
+    -- What is there is left out, or the insert would wait for whoever is changing it.
+    SELECT pg_catalog.array_agg(CASE WHEN s.absent THEN pg_catalog.nextval('holdfast.operation_token') END) INTO fresh FROM (
+        SELECT n.name IS NOT NULL AND o.key IS NULL AS absent FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
+        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
+        ORDER BY x.i) s;
     INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
         fingerprint, holder, request_id)
-    SELECT x.ns, x.key, x.type, 2, 1, 1, pg_catalog.nextval('holdfast.operation_token'), t, t, t + x.ttl_ms * interval '1 millisecond',
-        x.fingerprint, x.holder, x.request_id
-    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id) AS x(ns, key, type, fingerprint, holder, ttl_ms,
-        request_id)
-    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+    SELECT x.ns, x.key, x.type, 2, 1, 1, x.token, t, t, t + x.ttl_ms * interval '1 millisecond', x.fingerprint, x.holder, x.request_id
+    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id, fresh) AS x(ns, key, type, fingerprint, holder, ttl_ms,
+        request_id, token)
+    WHERE x.token IS NOT NULL
     ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
     ON CONFLICT DO NOTHING;
-    IF FOUND THEN
-        FOR item IN
-            WITH made AS MATERIALIZED (
-                SELECT x.i::int, o.namespace, o.key, o.token
-                FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
-                JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
-                WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid
-            ), started AS (
-                INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
-                SELECT m.namespace, m.key, m.token, 1, coalesce(nullif(p_trigger[m.i], 0), 4), pg_catalog.gen_random_uuid(), t, p_holder[m.i]
-                FROM made m
-            )
-            SELECT m.i FROM made m
+    GET DIAGNOSTICS made = ROW_COUNT;
+    IF made = n THEN
+        RETURN QUERY
+        WITH d AS MATERIALIZED (
+            SELECT x.i::int, x.ns, x.key, x.token, x.holder, x.ttl_ms, coalesce(nullif(x.trigger, 0), 4)::smallint AS trigger,
+                pg_catalog.gen_random_uuid() AS execution_id
+            FROM unnest(p_ns, p_key, fresh, p_holder, p_ttl_ms, p_trigger) WITH ORDINALITY AS x(ns, key, token, holder, ttl_ms, trigger, i)
+        ), started AS (
+            INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+            SELECT d.ns, d.key, d.token, 1, d.trigger, d.execution_id, t, d.holder FROM d
+        )
+        SELECT d.i, 200::smallint, 1, d.token, d.ttl_ms, d.execution_id::text, d.trigger, 2::smallint, d.holder, d.ttl_ms, NULL::bytea, ''::text,
+            holdfast.unix_ms(t), 0::smallint, ''::text, ''::text
+        FROM d;
+        RETURN;
+    END IF;
+    IF made > 0 THEN
+        INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder)
+        SELECT x.ns, x.key, x.token, 1, coalesce(nullif(x.trigger, 0), 4), pg_catalog.gen_random_uuid(), t, x.holder
+        FROM unnest(p_ns, p_key, fresh, p_holder, p_trigger) AS x(ns, key, token, holder, trigger)
+        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key AND o.token = x.token;
+    END IF;
+    t := holdfast.clock();
+    SELECT pg_catalog.array_agg(CASE WHEN v.token = fresh[v.i] THEN 200::smallint ELSE v.outcome END ORDER BY v.i),
+        pg_catalog.array_agg(v.token ORDER BY v.i)
+    INTO told, seen FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+    IF 0 = ANY (told) THEN
+        SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
+        mine := holdfast.op_lock(p_ns, p_key, mine);
+        t := holdfast.clock();
+        -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
+        SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
+            ORDER BY v.i), pg_catalog.array_agg(v.token ORDER BY v.i)
+        INTO told, seen FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
+        FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
+            p_trigger, mine, t, true) s
         LOOP
-            told[item.i] := 200;
+            told[item.i] := item.did;
         END LOOP;
     END IF;
-    IF pg_catalog.array_position(told, NULL) IS NOT NULL THEN
-        t := holdfast.clock();
-        SELECT pg_catalog.array_agg(coalesce(told[v.i], v.outcome) ORDER BY v.i) INTO told
-        FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
-        IF 0 = ANY (told) THEN
-            SELECT pg_catalog.array_agg(x.outcome = 0 ORDER BY x.i) INTO mine FROM unnest(told) WITH ORDINALITY AS x(outcome, i);
-            mine := holdfast.op_lock(p_ns, p_key, mine);
-            t := holdfast.clock();
-            -- What is locked by somebody is busy; what changed meanwhile is told as it is now.
-            SELECT pg_catalog.array_agg(CASE WHEN told[v.i] <> 0 THEN told[v.i] WHEN NOT mine[v.i] THEN 5::smallint ELSE v.outcome END
-                ORDER BY v.i) INTO told
-            FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, p_request_id, t) v;
-            FOR item IN SELECT s.i, s.did FROM holdfast.op_start(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id,
-                p_trigger, mine, t, true) s
-            LOOP
-                told[item.i] := item.did;
-            END LOOP;
-        END IF;
-    END IF;
-    RETURN QUERY SELECT x.* FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
+    -- A repeat is told the token that was found to be its own: another one has come since, so it is to look again.
+    RETURN QUERY SELECT x.i, CASE WHEN x.outcome = 201 AND x.token <> seen[x.i] THEN 5::smallint ELSE x.outcome END, x.attempt, x.token, x.ttl_ms,
+        x.execution_id, x.trigger, x.state, x.holder, x.remaining_ms, x.result, x.result_ref, x.ended_unix_ms, x.error_class, x.message, x.sqlstate
+    FROM holdfast.op_tell(p_ns, p_key, told, holdfast.clock()) x;
 END
 $$;

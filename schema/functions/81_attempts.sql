@@ -24,7 +24,7 @@ BEGIN
                 WHEN x.token < o.token THEN CASE WHEN a.key IS NULL THEN 15 ELSE 12 END
                 WHEN o.state = 2 AND o.deadline = '-infinity' THEN 14
                 WHEN o.state = 2 THEN CASE WHEN o.deadline > t THEN 10 ELSE 11 END
-                WHEN a.outcome IN (3, 4) AND a.error_class IS NULL THEN 11
+                WHEN a.outcome IN (3, 4) AND a.error_class IS NULL THEN CASE WHEN a.message IS NULL THEN 11 ELSE 14 END
                 WHEN o.state = 7 THEN 14
                 ELSE 13 END::smallint AS outcome
         FROM unnest(p_ns, p_key, p_token, p_ttl_ms) WITH ORDINALITY AS x(ns, key, token, ttl_ms, i)
@@ -45,7 +45,8 @@ $$;
 CREATE OR REPLACE FUNCTION holdfast.op_owner_verdicts(p_ns text[], p_key text[], p_token bigint[], p_call smallint[],
     p_error_class smallint[], p_mine boolean[], p_t timestamptz)
 RETURNS TABLE (i int, outcome smallint, o_tid tid, a_tid tid, state smallint, revision int, attempts int, budget_attempts int, type text,
-    sending boolean, deadline timestamptz, since timestamptz)
+    sending boolean, deadline timestamptz, since timestamptz, result bytea, result_ref text, attempt int, state_after smallint,
+    revision_after int)
 LANGUAGE sql STABLE AS $$
     SELECT x.i::int, CASE
             WHEN n.name IS NULL THEN 90
@@ -60,7 +61,7 @@ LANGUAGE sql STABLE AS $$
             WHEN a.outcome = 0 OR a.outcome = 3 OR (a.outcome = 4 AND a.error_class IS NULL) THEN 213
             ELSE 214
         END::smallint, o.ctid, a.ctid, o.state, o.revision, o.attempts, o.budget_attempts, o.type, o.sending, o.deadline,
-        coalesce(o.budget_since, o.created_at)
+        coalesce(o.budget_since, o.created_at), o.result, o.result_ref, a.attempt, a.state_after, a.revision_after
     FROM unnest(p_ns, p_key, p_token, p_call, p_error_class) WITH ORDINALITY AS x(ns, key, token, call, error_class, i)
     LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
     LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
@@ -123,8 +124,12 @@ BEGIN
                 FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v));
     END IF;
     RETURN QUERY
-    WITH v AS MATERIALIZED (
-        SELECT v.*, p_call[v.i] AS call, p_error_class[v.i] AS class
+    WITH v AS MATERIALIZED ( -- with another result it is no repeat
+        SELECT CASE WHEN v.outcome = 211 AND p_call[v.i] = 1 AND (v.result IS DISTINCT FROM p_result[v.i]
+                OR coalesce(v.result_ref, '') <> coalesce(p_result_ref[v.i], '')) THEN 214::smallint ELSE v.outcome END AS outcome,
+            v.i, v.o_tid, v.a_tid, v.state, v.revision, v.attempts, v.budget_attempts, v.type, v.sending, v.deadline, v.since, v.attempt,
+            v.state_after, v.revision_after, p_call[v.i] AS call,
+            CASE WHEN p_error_class[v.i] BETWEEN 1 AND 6 THEN p_error_class[v.i] ELSE 1::smallint END AS class
         FROM holdfast.op_owner_verdicts(p_ns, p_key, p_token, p_call, p_error_class, mine, t) v
     ), again AS MATERIALIZED ( -- those that may be tried again, and when
         SELECT v.i, v.budget_attempts >= p.max_attempts OR holdfast.ms(t - v.since) + w.wait_ms > p.max_elapsed_ms AS spent, w.wait_ms
@@ -143,14 +148,16 @@ BEGIN
         FROM v LEFT JOIN again g ON g.i = v.i
     ), moved AS (
         UPDATE holdfast.operation o SET state = d.next, sending = false, revision = o.revision + 1, changed_at = t,
-            deadline = CASE d.next WHEN 1 THEN t + d.wait_ms * interval '1 millisecond' END, request_id = NULL,
+            deadline = CASE d.next WHEN 1 THEN t + d.wait_ms * interval '1 millisecond' END,
+            request_id = CASE WHEN d.next IN (1, 5, 6) THEN o.request_id END,
             result = CASE d.call WHEN 1 THEN p_result[d.i] END, result_ref = CASE d.call WHEN 1 THEN nullif(p_result_ref[d.i], '') END,
             error_class = CASE d.call WHEN 1 THEN NULL WHEN 2 THEN d.class ELSE o.error_class END,
             message = CASE d.call WHEN 1 THEN NULL ELSE p_message[d.i] END,
             sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') WHEN 1 THEN NULL ELSE o.sqlstate END
         FROM d WHERE o.ctid = d.o_tid AND d.outcome = 210
     ), ended AS (
-        UPDATE holdfast.attempt a SET outcome = CASE d.call WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 4 END, ended_at = t,
+        UPDATE holdfast.attempt a SET outcome = CASE d.call WHEN 1 THEN 1 WHEN 2 THEN 2 ELSE 4 END, ended_at = t, state_after = d.next,
+            revision_after = d.revision + 1,
             error_class = CASE d.call WHEN 2 THEN d.class WHEN 3 THEN 4 END,
             message = CASE d.call WHEN 1 THEN NULL ELSE nullif(p_message[d.i], '') END,
             sqlstate = CASE d.call WHEN 2 THEN nullif(p_sqlstate[d.i], '') END
@@ -162,9 +169,10 @@ BEGIN
             late_message = coalesce(nullif(p_message[d.i], ''), nullif(p_result_ref[d.i], ''))
         FROM d WHERE a.ctid = d.a_tid AND d.outcome IN (212, 213)
     )
-    SELECT d.i, d.outcome, coalesce(d.next, 0::smallint), coalesce(d.revision, 0) + CASE d.outcome WHEN 210 THEN 1 ELSE 0 END,
+    SELECT d.i, d.outcome, coalesce(CASE d.outcome WHEN 211 THEN d.state_after ELSE d.next END, 0::smallint),
+        coalesce(CASE d.outcome WHEN 210 THEN d.revision + 1 WHEN 211 THEN d.revision_after ELSE d.revision END, 0),
         CASE WHEN d.outcome = 210 AND d.next = 1 THEN d.wait_ms
-            WHEN d.outcome = 211 AND d.next = 1 THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
+            WHEN d.outcome = 211 AND d.next = 1 AND d.attempts = d.attempt THEN greatest(0, holdfast.ms(d.deadline - t)) ELSE 0 END,
         coalesce(d.attempts, 0), d.outcome = 210 AND d.spent, d.outcome = 210 AND d.call = 1 AND d.attempts > 1
     FROM d;
 END
@@ -183,39 +191,39 @@ DECLARE
     n int := pg_catalog.cardinality(p_ns);
     t timestamptz := holdfast.clock();
     n_made int;
-    made int[];
+    made tid[];
     told smallint[];
-    place int;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
-    SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
-    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
-    JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS n_made = ROW_COUNT;
-    IF n_made < n THEN
-        SELECT pg_catalog.array_agg(x.i::int) INTO made FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
-        JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key WHERE o.xmin = pg_catalog.pg_current_xact_id()::xid;
-    END IF;
-    IF p_event_item IS NOT NULL THEN
-        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
-            p_event_payload, CASE WHEN n_made = n THEN pg_catalog.array_fill(true, ARRAY[n]) ELSE holdfast.flags(made, n) END);
-    END IF;
+    WITH made AS (
+        INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+        SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+        JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+        ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
+        ON CONFLICT DO NOTHING RETURNING o.ctid
+    )
+    SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
     IF n_made = n THEN
+        IF p_event_item IS NOT NULL THEN
+            PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+                p_event_payload, pg_catalog.array_fill(true, ARRAY[n]));
+        END IF;
         RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text
             FROM pg_catalog.generate_series(1, n) g;
         RETURN;
     END IF;
     t := holdfast.clock();
-    SELECT pg_catalog.array_agg(CASE v.outcome WHEN 0 THEN 205::smallint ELSE v.outcome END ORDER BY v.i) INTO told
+    SELECT pg_catalog.array_agg(CASE WHEN v.o_tid = ANY (made) THEN 210::smallint WHEN v.outcome = 0 THEN 205::smallint ELSE v.outcome END
+        ORDER BY v.i) INTO told
     FROM holdfast.op_verdicts(p_ns, p_key, p_type, p_fingerprint, pg_catalog.array_fill(''::text, ARRAY[n]), t) v;
-    FOREACH place IN ARRAY coalesce(made, '{}') LOOP
-        told[place] := 210;
-    END LOOP;
+    IF p_event_item IS NOT NULL THEN
+        PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
+            p_event_payload, (SELECT pg_catalog.array_agg(x.outcome = 210 ORDER BY x.i) FROM unnest(told) WITH ORDINALITY AS x(outcome, i)));
+    END IF;
     RETURN QUERY SELECT x.i, x.outcome, x.state, x.holder, x.remaining_ms, x.result, x.result_ref, x.ended_unix_ms, x.attempt,
         x.error_class, x.message FROM holdfast.op_tell(p_ns, p_key, told, t) x;
 END

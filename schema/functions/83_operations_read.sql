@@ -157,32 +157,62 @@ BEGIN
 END
 $$;
 
--- Operations that ended longer ago than their policy keeps them are gone, with their attempts, at most p_max of them; not those that are
--- being undone, nor that undo one that is still kept. How many. In small batches it passes beside inserts. Ended means SUCCEEDED, FAILED or
--- CANCELLED: what is open or unknown is never purged.
+-- Operations that ended longer ago than their policy keeps them are gone, with their attempts, at most p_max of them, and how many; 0 also
+-- while another server purges. Kept are those that are open, UNKNOWN or in REVIEW, those with events in the outbox, those that are being
+-- undone, and what undid one that is kept. It looks at p_max pages at most, from where the last call came to (holdfast.purge), a few at a
+-- time: small batches pass beside everything else. What somebody has locked is left for the next pass.
 CREATE OR REPLACE FUNCTION holdfast.purge_operations(p_max int) RETURNS int
-LANGUAGE plpgsql VOLATILE SET enable_seqscan = on AS $$
+LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
+    step CONSTANT int := 64;
     t timestamptz := holdfast.clock();
+    blocks bigint := pg_catalog.pg_relation_size('holdfast.operation') / pg_catalog.current_setting('block_size')::int;
+    at bigint;
+    until bigint;
+    shortest_ms bigint;
+    done int := 0;
+    spaces text[];
+    keys text[];
     n int;
 BEGIN
-    WITH kept AS MATERIALIZED ( -- what the shortest retention of the namespace still keeps
-        SELECT n.name, least(2592000000, (SELECT pg_catalog.min(p.retention_ms) FROM holdfast.operation_policy p WHERE p.namespace = n.name)) AS ms
-        FROM holdfast.namespace n
-    ), old AS MATERIALIZED (
-        SELECT o.namespace, o.key FROM kept k JOIN holdfast.operation o ON o.namespace = k.name
-        WHERE o.state IN (3, 4, 7) AND o.changed_at <= t - k.ms * interval '1 millisecond'
-            AND o.changed_at <= t - (SELECT p.retention_ms FROM holdfast.op_policy(o.namespace, o.type) p) * interval '1 millisecond'
-            AND (o.compensated_by IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
-                WHERE c.namespace = o.namespace AND c.key = o.compensated_by AND c.state IN (1, 2, 5, 6)))
-        LIMIT p_max FOR UPDATE OF o SKIP LOCKED
-    ), gone AS (
-        DELETE FROM holdfast.operation o USING old WHERE o.namespace = old.namespace AND o.key = old.key RETURNING o.namespace, o.key
-    ), attempts AS (
-        DELETE FROM holdfast.attempt a USING old WHERE a.namespace = old.namespace AND a.key = old.key
-    )
-    SELECT pg_catalog.count(*) INTO n FROM gone;
-    RETURN n;
+    PERFORM holdfast.require_read_committed();
+    IF NOT pg_catalog.pg_try_advisory_xact_lock(pg_catalog.hashtext('holdfast.sweep')) THEN
+        RETURN 0;
+    END IF;
+    SELECT p.block INTO at FROM holdfast.purge p;
+    UPDATE holdfast.purge p SET pass_began_at = t WHERE at = 0;
+    SELECT least(2592000000, pg_catalog.min(p.retention_ms)) INTO shortest_ms FROM holdfast.operation_policy p;
+    until := least(blocks, at + p_max);
+    WHILE at < until AND done < p_max LOOP
+        SELECT pg_catalog.array_agg(s.namespace), pg_catalog.array_agg(s.key) INTO spaces, keys FROM (
+            SELECT o.namespace, o.key FROM holdfast.operation o
+            WHERE o.ctid >= pg_catalog.format('(%s,0)', at)::tid AND o.ctid < pg_catalog.format('(%s,0)', least(at + step, until))::tid
+                AND o.state IN (3, 4, 7) AND o.changed_at <= t - shortest_ms * interval '1 millisecond'
+                AND o.changed_at <= t - (SELECT p.retention_ms FROM holdfast.op_policy(o.namespace, o.type) p) * interval '1 millisecond'
+            LIMIT p_max - done FOR UPDATE SKIP LOCKED) s;
+        -- In a statement that sees what was committed before they were locked.
+        WITH gone AS (
+            DELETE FROM holdfast.operation o USING unnest(spaces, keys) AS x(ns, key)
+            WHERE o.namespace = x.ns AND o.key = x.key
+                AND (o.compensated_by IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
+                    WHERE c.namespace = o.namespace AND c.key = o.compensated_by AND c.state IN (1, 2, 5, 6)))
+                AND (o.compensates IS NULL OR NOT EXISTS (SELECT FROM holdfast.operation c
+                    WHERE c.namespace = o.namespace AND c.key = o.compensates))
+                AND NOT EXISTS (SELECT FROM holdfast.outbox e WHERE e.namespace = o.namespace AND e.operation = o.key)
+            RETURNING o.namespace, o.key
+        ), attempts AS (
+            DELETE FROM holdfast.attempt a USING gone WHERE a.namespace = gone.namespace AND a.key = gone.key
+        )
+        SELECT pg_catalog.count(*) INTO n FROM gone;
+        -- These pages are left behind, unless the limit may have cut some of them off.
+        IF coalesce(pg_catalog.cardinality(spaces), 0) < p_max - done OR n = 0 THEN
+            at := least(at + step, until);
+        END IF;
+        done := done + n;
+    END LOOP;
+    UPDATE holdfast.purge p SET block = CASE WHEN at >= blocks THEN 0 ELSE at END, purged = p.purged + done,
+        passes = p.passes + CASE WHEN at >= blocks AND blocks > 0 THEN 1 ELSE 0 END;
+    RETURN done;
 END
 $$;
 

@@ -49,7 +49,7 @@ COMMENT ON COLUMN holdfast.operation.changed_at IS 'When it came into this state
 COMMENT ON COLUMN holdfast.operation.deadline IS 'RUNNING: the attempt lives while holdfast.clock() is before this. PENDING: when it is due.';
 COMMENT ON COLUMN holdfast.operation.budget_since IS 'Since when max_elapsed_ms counts; NULL = since created_at.';
 COMMENT ON COLUMN holdfast.operation.fingerprint IS 'Never changes: read without a lock.';
-COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt.';
+COMMENT ON COLUMN holdfast.operation.request_id IS 'Of the begin that got the newest attempt, unless that was lost: a late copy of it starts no other.';
 COMMENT ON COLUMN holdfast.operation.message IS 'Of the last failure; UNKNOWN: the note; REVIEW, CANCELLED: why.';
 COMMENT ON COLUMN holdfast.operation.compensates IS 'The key of the operation that this one undoes.';
 COMMENT ON COLUMN holdfast.operation.decided IS 'The last decision of a person, and the revision it was about: by it a repeat is told.';
@@ -70,6 +70,8 @@ CREATE TABLE holdfast.attempt (
     trigger smallint NOT NULL,
     outcome smallint NOT NULL DEFAULT 0,
     error_class smallint,
+    state_after smallint,
+    revision_after int,
     late_count int NOT NULL DEFAULT 0,
     execution_id uuid NOT NULL,
     started_at timestamptz NOT NULL,
@@ -87,6 +89,7 @@ CREATE TABLE holdfast.attempt (
 COMMENT ON COLUMN holdfast.attempt.trigger IS '1 SCHEDULED, 2 RETRY, 3 TAKEOVER, 4 MANUAL.';
 COMMENT ON COLUMN holdfast.attempt.outcome IS '0 it runs, 1 SUCCEEDED, 2 FAILED, 3 LOST, 4 UNKNOWN.';
 COMMENT ON COLUMN holdfast.attempt.error_class IS '1 TRANSIENT, 2 CONFLICT, 3 BUSINESS, 4 UNKNOWN, 5 CONFIG, 6 FENCED.';
+COMMENT ON COLUMN holdfast.attempt.state_after IS 'What its owner was told when he ended it, as its revision: for repeats.';
 COMMENT ON COLUMN holdfast.attempt.late_at IS 'When its owner last told an outcome that was refused; the late_ columns keep what it told.';
 
 CREATE TABLE holdfast.operation_policy (
@@ -133,8 +136,38 @@ CREATE TABLE holdfast.outbox (
 COMMENT ON TABLE holdfast.outbox IS 'Events, each written in the transaction of what it tells of.';
 COMMENT ON COLUMN holdfast.outbox.id IS 'Drawn under the lock of its aggregate: within one aggregate in the order of the commits.';
 COMMENT ON COLUMN holdfast.outbox.operation IS 'The key of the operation that it belongs to, if any.';
+-- What still has events here is not purged.
+CREATE INDEX outbox_operation ON holdfast.outbox (namespace, operation) WHERE operation IS NOT NULL;
+
+-- One row. The purger walks through operation page by page: an index on the time of what has ended would cost each record an entry,
+-- and to look from the start each time would go over what is kept again and again.
+CREATE TABLE holdfast.purge (
+    one boolean NOT NULL DEFAULT true UNIQUE CHECK (one),
+    block bigint NOT NULL DEFAULT 0,
+    passes bigint NOT NULL DEFAULT 0,
+    purged bigint NOT NULL DEFAULT 0,
+    pass_began_at timestamptz
+);
+INSERT INTO holdfast.purge DEFAULT VALUES;
+COMMENT ON COLUMN holdfast.purge.block IS 'The page of operation that is looked at next.';
+COMMENT ON COLUMN holdfast.purge.passes IS 'How often all of it was looked at.';
 
 ALTER TABLE holdfast.audit ADD COLUMN operation text COLLATE "C";
+-- As audit_id_resource, see 0002_waiters.sql.
+CREATE INDEX audit_id_operation ON ONLY holdfast.audit USING brin (id, operation text_bloom_ops) WITH (pages_per_range = 64, autosummarize = on);
+DO $$
+DECLARE
+    part text;
+BEGIN
+    FOR part IN SELECT c.relname FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_class c ON c.oid = h.inhrelid
+        WHERE h.inhparent = 'holdfast.audit'::regclass AND pg_catalog.pg_relation_size(c.oid) < 16 * 1024 * 1024
+    LOOP
+        EXECUTE pg_catalog.format('CREATE INDEX %I ON holdfast.%I USING brin (id, operation text_bloom_ops) '
+            'WITH (pages_per_range = 64, autosummarize = on)', part || '_id_operation_idx', part);
+        EXECUTE pg_catalog.format('ALTER INDEX holdfast.audit_id_operation ATTACH PARTITION holdfast.%I', part || '_id_operation_idx');
+    END LOOP;
+END
+$$;
 COMMENT ON COLUMN holdfast.audit.operation IS 'The key, if it concerns an operation; resource is NULL then.';
 COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy; of operations: lost, retry, cancel, reconcile, compensate, action.';
 

@@ -22,7 +22,8 @@ static void set_jitter(double value)
 
 static int64_t started(const char *key)
 {
-    assert_int_equal(op_begin(db.a, key, "p", TTL, t_printf("%s-%" PRId64, key, t_now_ms())), ST_OP_STARTED);
+    static int calls;
+    assert_int_equal(op_begin(db.a, key, "p", TTL, t_printf("%s-%d", key, calls++)), ST_OP_STARTED);
     return op_number(db.a, key, "token");
 }
 
