@@ -275,7 +275,7 @@ const struct app_setting app_settings[APP_N_SETTINGS] = {
     [APP_LISTEN] = {"listen", "NNG-URL", APP_DEFAULT_LISTEN,
                     "listen here, tcp://HOST:PORT or ipc://PATH; may be repeated, or hold several, separated by commas",
                     app_parse_listen, show_listen, .repeats = true},
-    {"connections", "N", "2", "connections to PostgreSQL that carry the work, 1 to 64; up to 4 more do the rest", parse_connections,
+    {"connections", "N", "2", "connections to PostgreSQL that carry the work, 1 to 64; up to 6 more do the rest", parse_connections,
      show_connections},
     {"max-queue", "N", "100000", "calls' items that may wait for PostgreSQL; more are refused", parse_max_queue, show_max_queue},
     {"max-batch", "N", "512", "items in one transaction at most", parse_max_batch, show_max_batch},

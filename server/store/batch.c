@@ -62,6 +62,8 @@ struct st_batch *st_batch_take(struct st_conn *conn, enum st_lane lane, int kind
     struct co_limits limits = conn->store->limits;
     if (st_kinds[kind].shape != ST_PER_ITEM || lane == ST_ALONE)
         limits.max_items = 1;
+    else if (st_kinds[kind].max_items && st_kinds[kind].max_items < limits.max_items)
+        limits.max_items = st_kinds[kind].max_items;
     batch->lane = lane;
     batch->hasty = lane == ST_ALONE;
     conn->n_queued -= co_queue_take(queue, &limits, &batch->items);
@@ -187,6 +189,8 @@ static void deliver(struct st_conn *conn, struct st_batch *batch)
         if (item->outcome == ST_BUSY) {
             stats->busy++;
             st_item_pause(store, item, ST_SLOW);
+        } else if (item->outcome == ST_OP_AGAIN_LATER) {
+            st_item_requeue(store, item);
         } else {
             st_item_end(store, item, item->outcome);
         }

@@ -253,11 +253,17 @@ bool st_conn_flush_output(struct st_conn *conn)
     return left >= 0 && watch(conn, left ? IO_READ | IO_WRITE : IO_READ);
 }
 
+/* How long nothing may be answered while something is awaited. */
+static int64_t stall_ms(const struct st_conn *conn)
+{
+    return conn->store->stall_ms > conn->role->stall_ms ? conn->store->stall_ms : conn->role->stall_ms;
+}
+
 void st_conn_await(struct st_conn *conn)
 {
     conn->progress_ms = st_conn_now(conn);
     if (!conn->timer.node.linked)
-        st_conn_set_timer(conn, conn->store->stall_ms);
+        st_conn_set_timer(conn, stall_ms(conn));
 }
 
 static void check_stall(struct st_conn *conn)
@@ -267,7 +273,7 @@ static void check_stall(struct st_conn *conn)
             conn->role->idle(conn);
         return; /* set again with the next statement */
     }
-    int64_t left = conn->progress_ms + conn->store->stall_ms - st_conn_now(conn);
+    int64_t left = conn->progress_ms + stall_ms(conn) - st_conn_now(conn);
     if (left > 0)
         st_conn_set_timer(conn, left);
     else

@@ -7,7 +7,7 @@
  * in `deadlines`, and ends there when its time comes. A batch that was sent looks after its own items: those whose deadline
  * passes are taken out of it and end as lost, and what is answered later is ignored for them.
  *
- * Who calls whom: store.c (submit, route) and schedule.c (time) → serve.c (a connection's work) → batch.c → refused.c;
+ * Who calls whom: store.c (submit), route.c and schedule.c (time) → serve.c (a connection's work) → batch.c → refused.c;
  * conn.c (a session's life) knows what a connection is for only by its role: session.c + serve.c, listen.c, errand.c.
  */
 #ifndef HOLDFAST_STORE_ENGINE_H
@@ -45,8 +45,13 @@ enum {
 /*
  * Reads go ways of their own, so that none stands behind a commit: one that waits for a standby takes as long as the standby is
  * away, and then all connections that write may be waiting. What looks at many rows has a way apart from what looks at a few.
+ * What executes users' SQL has two connections of its own, opened when there is something to execute for the first time, so that a
+ * slow action delays at most other actions.
  */
-enum st_way { ST_WAY_WORK, ST_WAY_READS, ST_WAY_LISTS, ST_WAYS };
+enum st_way { ST_WAY_WORK, ST_WAY_READS, ST_WAY_LISTS, ST_WAY_EXECUTE, ST_WAYS };
+
+/* Of connections: one each for reads and lists, two to execute. */
+enum { ST_OTHER_CONNECTIONS = 4 };
 
 /* What isn't an item's batch but the store's own work on a connection. */
 enum { ST_PARTITIONS_NOW = ST_KINDS };
@@ -80,6 +85,7 @@ struct st_conn;
 /* What a connection is for. */
 struct st_role {
     const char *application_name;
+    int stall_ms; /* an answer may take at least so long, however the store is set */
     /* The setup is sent, with its Syncs (st_conn_sync). False: the connection is broken. */
     bool (*send_setup)(struct st_conn *conn);
     /* One answer of the setup that isn't a Sync, which conn->setup_syncs counts. False: the setup failed. */
@@ -102,6 +108,7 @@ struct st_conn {
     struct st_store *store;
     const struct st_role *role;
     unsigned char index; /* among its store's `conns` */
+    enum st_way way;     /* of those */
     enum st_conn_state state;
     PGconn *pg;
     struct io_watch watch;
@@ -173,8 +180,9 @@ struct st_store {
     int64_t timer_at;      /* INT64_MAX = not set */
     int64_t memory_ms;     /* there was no memory for a batch: taking what waits is tried again then; INT64_MAX = there was */
     bool closing;
+    bool executes; /* something was to be executed */
     struct st_kind_stats stats[ST_KINDS];
-    /* First those that carry the work, n_work of them, then one of each other way. */
+    /* First those that carry the work, n_work of them, then those of the other ways. */
     int n_work, n_conns;
     struct st_conn *conns;
     struct st_listener listener;
@@ -194,18 +202,24 @@ struct st_store {
 void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome outcome);
 /* The same for lack of memory. */
 void st_item_no_memory(struct st_store *store, struct st_item *item);
-/* The item, which is nowhere, waits at the front of a queue again; without memory it ends. */
-void st_item_requeue(struct st_store *store, struct st_item *item);
 /* At the end of this turn idle connections take what waits. */
 void st_wake(struct st_store *store);
-/* A connection begins to serve, or doesn't any more: what is queued moves to one that does. */
-void st_rebalance(struct st_store *store);
-/* What is queued on a connection whose backend has been silent for long moves to one that answers, if there is any. */
-void st_avoid_silent(struct st_store *store, int64_t now);
 /* Of the connections that carry the work, any. */
 bool st_any_works(const struct st_store *store);
 /* Takes a waiting item from wherever it waits. */
 void st_item_detach(struct st_store *store, struct st_item *item);
+
+/* ------------------------------------------------------------------------------------------------ route.c */
+
+enum st_way st_way_of(enum st_kind kind);
+/* Queues an item that already waits, at the front or the back. False: no memory, and it is nowhere. */
+bool st_item_enqueue(struct st_store *store, struct st_item *item, bool front);
+/* The item, which is nowhere, waits at the front of a queue again; without memory it ends. */
+void st_item_requeue(struct st_store *store, struct st_item *item);
+/* A connection begins to serve, or doesn't any more: what is queued moves to one that does. */
+void st_rebalance(struct st_store *store);
+/* What is queued on a connection whose backend has been silent for long moves to one that answers, if there is any. */
+void st_avoid_silent(struct st_store *store, int64_t now);
 
 /* ------------------------------------------------------------------------------------------------ schedule.c */
 

@@ -119,6 +119,7 @@ void st_build_audit(struct st_params *params, const struct st_call *call)
     const struct st_item *item = call->items[0];
     st_params_text(params, item->ns);
     st_params_text(params, item->in.audit.resource ? item->in.audit.resource : "");
+    st_params_text(params, item->in.audit.operation ? item->in.audit.operation : "");
     st_params_int8(params, item->in.audit.after_id);
     st_params_int4(params, st_page(item->in.audit.max));
 }
@@ -136,6 +137,7 @@ bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *ca
         rows[i].prior = st_get_int8(res, i, 6);
         rows[i].actor = st_get_text(res, i, 7);
         rows[i].detail = st_get_text(res, i, 8);
+        rows[i].operation = st_get_text(res, i, 9);
     }
     item->out.audit.rows = rows;
     item->out.audit.n = n;

@@ -19,16 +19,6 @@ void st_build_keys(struct st_params *params, const struct st_call *call)
         st_element_text(params, call->items[i]->resource);
 }
 
-/* One array parameter of `call->n` elements; `item` is each of them in turn. */
-#define BUILD_ARRAY(oid, element, ...)                                                                                             \
-    do {                                                                                                                           \
-        st_params_array(params, oid, call->n);                                                                                     \
-        for (size_t i_ = 0; i_ < call->n; i_++) {                                                                                  \
-            const struct st_item *item = call->items[i_];                                                                          \
-            element(params, __VA_ARGS__);                                                                                          \
-        }                                                                                                                          \
-    } while (0)
-
 /* ------------------------------------------------------------------------------------------------ acquire */
 
 /* They were told when the item was submitted: what has passed since is added. */
@@ -54,19 +44,19 @@ static void build_waiting(struct st_params *params, const struct st_call *call)
     }
     st_params_text(params, call->server);
     if (queued)
-        BUILD_ARRAY(ST_OID_BOOL, st_element_bool, !item->in.acquire.queued);
+        ST_BUILD_ARRAY(ST_OID_BOOL, st_element_bool, !item->in.acquire.queued);
     else
         st_params_null(params);
     if (waits) {
-        BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.waited_ms));
-        BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.wait_ms));
+        ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.waited_ms));
+        ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.wait_ms));
     } else {
         st_params_null(params);
         st_params_null(params);
     }
     if (next) {
-        BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.next_waited_ms));
-        BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.next_wait_ms));
+        ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, waited(call, item, item->in.acquire.next_waited_ms));
+        ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, still_waits(call, item, item->in.acquire.next_wait_ms));
     } else {
         st_params_null(params);
         st_params_null(params);
@@ -76,11 +66,11 @@ static void build_waiting(struct st_params *params, const struct st_call *call)
 void st_build_acquire(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
-    BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.task);
-    BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.holder);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.acquire.ttl_ms);
-    BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.request_id);
-    BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.labels_json);
+    ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.task);
+    ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.holder);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.acquire.ttl_ms);
+    ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.request_id);
+    ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.acquire.labels_json);
     build_waiting(params, call);
 }
 
@@ -193,8 +183,8 @@ bool st_read_acquire_all(const PGresult *res, struct st_item *item, struct st_ca
 void st_build_renew(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.renew.token);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.renew.ttl_ms);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.renew.token);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.renew.ttl_ms);
     st_params_bool(params, call->careful);
 }
 
@@ -207,9 +197,9 @@ void st_read_renew(const PGresult *res, int row, struct st_item *item, struct st
 void st_build_release(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.release.token);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.release.token);
     /* Never NULL: that is a server that doesn't know of turns. */
-    BUILD_ARRAY(ST_OID_BOOL, st_element_bool, item->in.release.unless_repeated);
+    ST_BUILD_ARRAY(ST_OID_BOOL, st_element_bool, item->in.release.unless_repeated);
 }
 
 void st_build_leave(struct st_params *params, const struct st_call *call)
@@ -226,7 +216,7 @@ void st_read_turn(const PGresult *res, int row, struct st_item *item, struct st_
 void st_build_check(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.check.token);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.check.token);
 }
 
 void st_read_check(const PGresult *res, int row, struct st_item *item, struct st_call *call)
@@ -238,12 +228,17 @@ void st_read_check(const PGresult *res, int row, struct st_item *item, struct st
 
 /* ------------------------------------------------------------------------------------------------ values */
 
+size_t st_weigh_write(const struct st_item *item)
+{
+    return item->in.write.value.len;
+}
+
 void st_build_write(struct st_params *params, const struct st_call *call)
 {
     st_build_keys(params, call);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.write.token);
-    BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.write.write_seq);
-    BUILD_ARRAY(ST_OID_BYTEA, st_element_bytes, item->in.write.value.data, item->in.write.value.len);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.write.token);
+    ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.write.write_seq);
+    ST_BUILD_ARRAY(ST_OID_BYTEA, st_element_bytes, item->in.write.value.data, item->in.write.value.len);
     st_params_array(params, ST_OID_INT8, call->n);
     for (size_t i = 0; i < call->n; i++) {
         if (call->items[i]->in.write.expects)

@@ -1,11 +1,21 @@
 /*
  * kind_io.h - what the table of kinds refers to: for each kind, how its parameters are built and its rows are read (kind_io.c,
- * kind_rows.c, kind_admin.c).
+ * kind_rows.c, kind_admin.c; of operations kind_operations.c, kind_operators.c).
  */
 #ifndef HOLDFAST_STORE_KIND_IO_H
 #define HOLDFAST_STORE_KIND_IO_H
 
 #include "store/kinds.h"
+
+/* For builders: one array parameter of `call->n` elements; `item` is each of them in turn. */
+#define ST_BUILD_ARRAY(oid, element, ...)                                                                                          \
+    do {                                                                                                                           \
+        st_params_array(params, oid, call->n);                                                                                     \
+        for (size_t i_ = 0; i_ < call->n; i_++) {                                                                                  \
+            const struct st_item *item = call->items[i_];                                                                          \
+            element(params, __VA_ARGS__);                                                                                          \
+        }                                                                                                                          \
+    } while (0)
 
 /* Builders: one parameter after the other, in the order of the statement. */
 void st_build_keys(struct st_params *params, const struct st_call *call);
@@ -24,6 +34,21 @@ void st_build_namespace(struct st_params *params, const struct st_call *call);
 void st_build_list_namespaces(struct st_params *params, const struct st_call *call);
 void st_build_audit(struct st_params *params, const struct st_call *call);
 void st_build_nothing(struct st_params *params, const struct st_call *call);
+void st_build_op_begin(struct st_params *params, const struct st_call *call);
+void st_build_op_renew(struct st_params *params, const struct st_call *call);
+void st_build_op_sending(struct st_params *params, const struct st_call *call);
+void st_build_op_finish(struct st_params *params, const struct st_call *call);
+void st_build_op_record(struct st_params *params, const struct st_call *call);
+void st_build_op_execute(struct st_params *params, const struct st_call *call);
+void st_build_op_list(struct st_params *params, const struct st_call *call);
+void st_build_op_attempts(struct st_params *params, const struct st_call *call);
+void st_build_op_decide(struct st_params *params, const struct st_call *call);
+void st_build_op_compensate(struct st_params *params, const struct st_call *call);
+void st_build_op_policy(struct st_params *params, const struct st_call *call);
+void st_build_list_op_policies(struct st_params *params, const struct st_call *call);
+void st_build_register_action(struct st_params *params, const struct st_call *call);
+void st_build_remove_action(struct st_params *params, const struct st_call *call);
+void st_build_list_actions(struct st_params *params, const struct st_call *call);
 
 /* Readers of one row: into the outputs of the item, whose outcome is set already; columns in the order of the statement. */
 void st_read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call);
@@ -37,6 +62,17 @@ void st_read_break(const PGresult *res, int row, struct st_item *item, struct st
 void st_read_advance(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_namespace(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_stats(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_outcome(const PGresult *res, int row, struct st_item *item, struct st_call *call); /* there is nothing else */
+void st_read_op_begin(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_sending(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_finish(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_record(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_execute(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_get(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_decide(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_compensate(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_op_policy(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_register_action(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 
 /* Readers of all rows: they set the outcome too. False: the rows make no sense. */
 bool st_read_acquire_all(const PGresult *res, struct st_item *item, struct st_call *call);
@@ -44,6 +80,15 @@ bool st_read_list_leases(const PGresult *res, struct st_item *item, struct st_ca
 bool st_read_list_resources(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_namespaces(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_audit(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_op_list(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_op_attempts(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_op_stats(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_op_policies(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_actions(const PGresult *res, struct st_item *item, struct st_call *call);
+
+/* How much an item's bytes weigh in a batch, of any kind that has some. */
+size_t st_weigh_write(const struct st_item *item);
+size_t st_weigh_operation(const struct st_item *item);
 
 /* Shared by the files of readers. */
 

@@ -1,15 +1,30 @@
 /*
- * kinds.c - see kinds.h. The table of kinds, and the checks that results must pass before they are believed.
+ * kinds.c - see kinds.h. The table of kinds.
  */
 #include "store/kinds.h"
 
-#include <string.h>
-
 #include "store/kind_io.h"
-#include "store/rows.h"
 
 #define BIT(outcome) (UINT64_C(1) << (outcome))
-#define POLICY       BIT(63) /* ST_QUOTA … ST_CONTRADICTION, which lie beyond the bits */
+#define POLICY       ST_POLICY_OUTCOMES
+
+/* Whole batches of items, or one item by statement. */
+#define BATCH      .shape = ST_PER_ITEM, .per_flush = 1
+#define BATCH_SETS BATCH, .writes = true
+#define ONE_SETS   .shape = ST_ONE_ROW, .per_flush = 1, .writes = true
+
+/* Of operations; those that tell what was found under a key, and what the owner of an attempt is told. */
+#define OP(outcome) (UINT32_C(1) << ((outcome)-ST_OP_STARTED))
+#define OP_FOUND                                                                                                                   \
+    (OP(ST_OP_REPLAYED) | OP(ST_OP_REPLAYED_FAILED) | OP(ST_OP_REPLAYED_CANCELLED) | OP(ST_OP_IN_PROGRESS) | OP(ST_OP_UNKNOWN) |   \
+     OP(ST_OP_REVIEW) | OP(ST_OP_CONFLICT))
+#define OP_OWNER (OP(ST_OP_DONE) | OP(ST_OP_DONE_AGAIN) | OP(ST_OP_STALE) | OP(ST_OP_NOT_HELD) | OP(ST_OP_ILLEGAL) | OP(ST_OP_NONE))
+
+/* As read_op_row (kind_operators.c) knows them. */
+#define OP_COLUMNS                                                                                                                 \
+    "key, type, fingerprint, state, revision, attempts, token, holder, sending, remaining_ms, created_unix_ms, changed_unix_ms, "  \
+    "error_class, message, sqlstate, compensates, compensated_by, priority"
+#define OP_TYPES "tty2448t?8882tttt4"
 
 /* As st_read_acquire and st_read_acquire_all know them. */
 #define SELECT_ACQUIRED  "SELECT i, outcome, token, ttl_ms, holder, task, remaining_ms, next_server, max_waiters FROM holdfast."
@@ -20,6 +35,11 @@
 #define SELECT_FREED   "SELECT i, outcome, next_server FROM holdfast."
 #define FREED          "42t"
 #define FREED_OUTCOMES (BIT(ST_FREED) | BIT(ST_NOT_FREED) | BIT(ST_BUSY))
+
+/* As st_read_renew knows them. */
+#define RENEW_OUTCOMES                                                                                                             \
+    (BIT(ST_RENEWED) | BIT(ST_EXPIRED) | BIT(ST_TAKEN_OVER) | BIT(ST_RELEASED) | BIT(ST_BROKEN) | BIT(ST_UNKNOWN_TOKEN) |          \
+     BIT(ST_BUSY))
 
 /* As st_read_namespace knows them; and as st_build_namespace gives the policies to set. */
 #define SELECT_NAMESPACE                                                                                                           \
@@ -38,9 +58,7 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                     .sql = SELECT_ACQUIRED "acquire_batch($1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], "
                                            "$7::text[], $8::text, $9::bool[], $10::int8[], $11::int8[], $12::int8[], $13::int8[])",
                     .result = ACQUIRED,
-                    .shape = ST_PER_ITEM,
-                    .writes = true,
-                    .per_flush = 1,
+                    BATCH_SETS,
                     .outcomes = ACQUIRE_OUTCOMES,
                     .build = st_build_acquire,
                     .read = st_read_acquire},
@@ -59,20 +77,15 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .sql = "SELECT i, outcome, ttl_ms FROM holdfast.renew_batch("
                          "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bool)",
                   .result = "428",
-                  .shape = ST_PER_ITEM,
-                  .writes = true,
+                  BATCH_SETS,
                   .optimistic = true,
-                  .per_flush = 1,
-                  .outcomes = BIT(ST_RENEWED) | BIT(ST_EXPIRED) | BIT(ST_TAKEN_OVER) | BIT(ST_RELEASED) | BIT(ST_BROKEN) |
-                              BIT(ST_UNKNOWN_TOKEN) | BIT(ST_BUSY),
+                  .outcomes = RENEW_OUTCOMES,
                   .build = st_build_renew,
                   .read = st_read_renew},
     [ST_RELEASE] = {.name = "release",
                     .sql = SELECT_FREED "release_batch($1::text[], $2::text[], $3::int8[], $4::bool[])",
                     .result = FREED,
-                    .shape = ST_PER_ITEM,
-                    .writes = true,
-                    .per_flush = 1,
+                    BATCH_SETS,
                     .outcomes = FREED_OUTCOMES,
                     .build = st_build_release,
                     .read = st_read_turn},
@@ -80,18 +93,16 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .sql = "SELECT i, outcome, version, fence, write_seq FROM holdfast.write_batch("
                          "$1::text[], $2::text[], $3::int8[], $4::int8[], $5::bytea[], $6::int8[], true)",
                   .result = "42888",
-                  .shape = ST_PER_ITEM,
-                  .writes = true,
-                  .per_flush = 1,
+                  BATCH_SETS,
                   .outcomes = BIT(ST_WRITTEN) | BIT(ST_REPLAYED) | BIT(ST_STALE) | BIT(ST_NOT_HELD) | BIT(ST_VERSION_MISMATCH) |
                               BIT(ST_SUPERSEDED) | BIT(ST_BUSY) | POLICY,
+                  .weigh = st_weigh_write,
                   .build = st_build_write,
                   .read = st_read_write},
     [ST_CHECK] = {.name = "check",
                   .sql = "SELECT i, outcome, fence, remaining_ms FROM holdfast.check_batch($1::text[], $2::text[], $3::int8[])",
                   .result = "4288",
-                  .shape = ST_PER_ITEM,
-                  .per_flush = 1,
+                  BATCH,
                   .outcomes = BIT(ST_CURRENT) | BIT(ST_STALE) | BIT(ST_NOT_HELD),
                   .build = st_build_check,
                   .read = st_read_check},
@@ -99,8 +110,7 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                  .sql = "SELECT i, outcome, value, \"exists\", version, fence, token, updated_unix_ms "
                         "FROM holdfast.read_batch($1::text[], $2::text[])",
                  .result = "42y?8888",
-                 .shape = ST_PER_ITEM,
-                 .per_flush = 1,
+                 BATCH,
                  .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE),
                  .build = st_build_keys,
                  .read = st_read_read},
@@ -108,8 +118,7 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                 .sql = "SELECT i, outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, state, "
                        "labels FROM holdfast.get_batch($1::text[], $2::text[])",
                 .result = "42tttt88882T",
-                .shape = ST_PER_ITEM,
-                .per_flush = 1,
+                BATCH,
                 .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE),
                 .build = st_build_keys,
                 .read = st_read_get},
@@ -154,18 +163,14 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ADVANCE_FENCES] = {.name = "advance_fences",
                            .sql = "SELECT outcome, floor FROM holdfast.advance_fences($1::text, $2::int8, $3::text, $4::text)",
                            .result = "28",
-                           .shape = ST_ONE_ROW,
-                           .writes = true,
-                           .per_flush = 1,
+                           ONE_SETS,
                            .outcomes = BIT(ST_FOUND) | BIT(ST_BUSY),
                            .build = st_build_advance,
                            .read = st_read_advance},
     [ST_LEAVE] = {.name = "leave",
                   .sql = SELECT_FREED "leave_batch($1::text[], $2::text[], $3::text)",
                   .result = FREED,
-                  .shape = ST_PER_ITEM,
-                  .writes = true,
-                  .per_flush = 1,
+                  BATCH_SETS,
                   .outcomes = FREED_OUTCOMES,
                   .build = st_build_leave,
                   .read = st_read_turn},
@@ -180,9 +185,9 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                             .build = st_build_list_namespaces,
                             .read_all = st_read_list_namespaces},
     [ST_AUDIT] = {.name = "audit",
-                  .sql = "SELECT outcome, id, at_unix_ms, kind, resource, token, prior, actor, detail FROM holdfast.audit_list("
-                         "$1::text, $2::text, $3::int8, $4::int4)",
-                  .result = "288tt88tt",
+                  .sql = "SELECT outcome, id, at_unix_ms, kind, resource, token, prior, actor, detail, operation FROM "
+                         "holdfast.audit_list($1::text, $2::text, $3::text, $4::int8, $5::int4)",
+                  .result = "288tt88ttt",
                   .shape = ST_MANY_ROWS,
                   .per_flush = 1,
                   .outcomes = BIT(ST_FOUND),
@@ -192,110 +197,187 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_SWEEP] = {.name = "sweep"},
     [ST_MAKE_PARTITIONS] = {.name = "make_partitions"},
     [ST_DROP_PARTITIONS] = {.name = "drop_partitions"},
-    /* Those of operations have no statement yet. */
-    [ST_OP_BEGIN] = {.name = "op_begin", .writes = true},
-    [ST_OP_RENEW] = {.name = "op_renew", .writes = true},
-    [ST_OP_SENDING] = {.name = "op_sending", .writes = true},
-    [ST_OP_FINISH] = {.name = "op_finish", .writes = true},
-    [ST_OP_RECORD] = {.name = "op_record", .writes = true},
-    [ST_OP_GET] = {.name = "op_get"},
-    [ST_OP_EXECUTE] = {.name = "op_execute", .writes = true},
-    [ST_OP_LIST] = {.name = "op_list"},
-    [ST_OP_ATTEMPTS] = {.name = "op_attempts"},
-    [ST_OP_DECIDE] = {.name = "op_decide", .writes = true},
-    [ST_OP_COMPENSATE] = {.name = "op_compensate", .writes = true},
-    [ST_SET_OP_POLICY] = {.name = "set_op_policy", .writes = true},
-    [ST_LIST_OP_POLICIES] = {.name = "list_op_policies"},
-    [ST_REGISTER_ACTION] = {.name = "register_action", .writes = true},
-    [ST_REMOVE_ACTION] = {.name = "remove_action", .writes = true},
-    [ST_LIST_ACTIONS] = {.name = "list_actions"},
-    [ST_OP_STATS] = {.name = "op_stats"},
+    [ST_OP_BEGIN] = {.name = "op_begin",
+                     .sql =
+                         "SELECT i, outcome, attempt, token, ttl_ms, execution_id, trigger, state, holder, remaining_ms, result, "
+                         "result_ref, ended_unix_ms, error_class, message, sqlstate FROM holdfast.begin_batch($1::text[], "
+                         "$2::text[], $3::text[], $4::bytea[], $5::text[], $6::int8[], $7::text[], $8::int2[])",
+                     .result = "42488t22t8yt82tt",
+                     BATCH_SETS,
+                     .outcomes = BIT(ST_BUSY),
+                     .op_outcomes = OP(ST_OP_STARTED) | OP(ST_OP_STARTED_AGAIN) | OP_FOUND,
+                     .build = st_build_op_begin,
+                     .read = st_read_op_begin},
+    [ST_OP_RENEW] = {.name = "op_renew",
+                     .sql =
+                         "SELECT i, outcome, ttl_ms FROM holdfast.op_renew_batch($1::text[], $2::text[], $3::int8[], $4::int8[])",
+                     .result = "428",
+                     BATCH_SETS,
+                     .outcomes = RENEW_OUTCOMES,
+                     .build = st_build_op_renew,
+                     .read = st_read_renew},
+    [ST_OP_SENDING] = {.name = "op_sending",
+                       .sql = "SELECT i, outcome, remaining_ms, state FROM holdfast.op_sending_batch($1::text[], $2::text[], "
+                              "$3::int8[])",
+                       .result = "4282",
+                       BATCH_SETS,
+                       .outcomes = BIT(ST_BUSY),
+                       .op_outcomes = OP_OWNER,
+                       .build = st_build_op_sending,
+                       .read = st_read_op_sending},
+    [ST_OP_FINISH] = {.name = "op_finish",
+                      .sql = "SELECT i, outcome, state, revision, due_ms, attempts, exhausted, succeeded_after_retry FROM "
+                             "holdfast.op_finish_batch($1::text[], $2::text[], $3::int8[], $4::int2[], $5::bytea[], $6::text[], "
+                             "$7::int2[], $8::text[], $9::text[], $10::int8[], $11::int4[], $12::text[], $13::text[], "
+                             "$14::text[], $15::bytea[])",
+                      .result = "422484??",
+                      BATCH_SETS,
+                      .outcomes = BIT(ST_BUSY),
+                      .op_outcomes = OP_OWNER,
+                      .weigh = st_weigh_operation,
+                      .build = st_build_op_finish,
+                      .read = st_read_op_finish},
+    [ST_OP_RECORD] = {.name = "op_record",
+                      .sql = "SELECT i, outcome, state, holder, remaining_ms, result, result_ref, ended_unix_ms, attempt, "
+                             "error_class, message FROM holdfast.op_record_batch($1::text[], $2::text[], $3::text[], $4::bytea[], "
+                             "$5::bytea[], $6::text[], $7::int4[], $8::text[], $9::text[], $10::text[], $11::bytea[])",
+                      .result = "422t8yt842t",
+                      BATCH_SETS,
+                      .outcomes = BIT(ST_BUSY),
+                      .op_outcomes = OP(ST_OP_DONE) | OP_FOUND,
+                      .weigh = st_weigh_operation,
+                      .build = st_build_op_record,
+                      .read = st_read_op_record},
+    [ST_OP_GET] = {.name = "op_get",
+                   .sql = "SELECT i, outcome, " OP_COLUMNS ", result, result_ref, payload FROM holdfast.op_get_batch($1::text[], "
+                          "$2::text[])",
+                   .result = "42" OP_TYPES "yty",
+                   BATCH,
+                   .outcomes = BIT(ST_FOUND),
+                   .op_outcomes = OP(ST_OP_NONE),
+                   .build = st_build_keys,
+                   .read = st_read_op_get},
+    [ST_OP_EXECUTE] = {.name = "op_execute",
+                       .sql = "SELECT i, outcome, result, result_ref, ended_unix_ms, attempt, sqlstate, message, fence, version, "
+                              "holder, remaining_ms, error_class, state FROM holdfast.op_execute_batch($1::text[], $2::text[], "
+                              "$3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::int8[], $9::int8[], $10::text[], "
+                              "$11::int4[], $12::text[], $13::text[], $14::text[], $15::bytea[])",
+                       .result = "42yt84tt88t822",
+                       BATCH_SETS,
+                       .own_way = true,
+                       .max_items = 60,
+                       .outcomes = BIT(ST_BUSY),
+                       .op_outcomes = OP(ST_OP_DONE) | OP_FOUND | OP(ST_OP_NO_ACTION) | OP(ST_OP_RAISED) |
+                                      OP(ST_OP_STALE_RESOURCE) | OP(ST_OP_RESOURCE_NOT_HELD) | OP(ST_OP_VERSION) |
+                                      OP(ST_OP_AGAIN_LATER),
+                       .weigh = st_weigh_operation,
+                       .build = st_build_op_execute,
+                       .read = st_read_op_execute},
+    [ST_OP_LIST] = {.name = "op_list",
+                    .sql = "SELECT outcome, " OP_COLUMNS " FROM holdfast.op_list($1::text, $2::int2, $3::text, $4::text, $5::int8, "
+                           "$6::text, $7::int4)",
+                    .result = "2" OP_TYPES,
+                    .shape = ST_MANY_ROWS,
+                    .per_flush = 2,
+                    .outcomes = BIT(ST_FOUND),
+                    .build = st_build_op_list,
+                    .read_all = st_read_op_list},
+    [ST_OP_ATTEMPTS] = {.name = "op_attempts",
+                        .sql = "SELECT outcome, attempt, execution_id, token, trigger, holder, started_unix_ms, ended_unix_ms, "
+                               "sending_unix_ms, attempt_outcome, error_class, message, sqlstate, late_unix_ms, late_call, "
+                               "late_result, late_message, late_count FROM holdfast.op_attempts($1::text, $2::text, $3::int4, "
+                               "$4::int4)",
+                        .result = "24t82t88822tt8tyt4",
+                        .shape = ST_MANY_ROWS,
+                        .per_flush = 2,
+                        .outcomes = BIT(ST_FOUND),
+                        .op_outcomes = OP(ST_OP_NONE),
+                        .build = st_build_op_attempts,
+                        .read_all = st_read_op_attempts},
+    [ST_OP_DECIDE] = {.name = "op_decide",
+                      .sql = "SELECT outcome, state, revision, message FROM holdfast.op_decide($1::text, $2::text, $3::int4, "
+                             "$4::int2, $5::int2, $6::bytea, $7::text, $8::text, $9::text)",
+                      .result = "224t",
+                      .shape = ST_ONE_ROW,
+                      .writes = true,
+                      .per_flush = 4,
+                      .outcomes = BIT(ST_BUSY),
+                      .op_outcomes = OP(ST_OP_DONE) | OP(ST_OP_DONE_AGAIN) | OP(ST_OP_ILLEGAL) | OP(ST_OP_REVISION) |
+                                     OP(ST_OP_NONE) | OP(ST_OP_UNKNOWN),
+                      .weigh = st_weigh_operation,
+                      .build = st_build_op_decide,
+                      .read = st_read_op_decide},
+    [ST_OP_COMPENSATE] = {.name = "op_compensate",
+                          .sql =
+                              "SELECT outcome, key, state, revision, fingerprint FROM holdfast.op_compensate($1::text, $2::text, "
+                              "$3::text, $4::bytea, $5::text, $6::text)",
+                          .result = "2t24y",
+                          .shape = ST_ONE_ROW,
+                          .writes = true,
+                          .per_flush = 4,
+                          .outcomes = BIT(ST_BUSY),
+                          .op_outcomes = OP(ST_OP_DONE) | OP(ST_OP_DONE_AGAIN) | OP(ST_OP_CONFLICT) | OP(ST_OP_ILLEGAL) |
+                                         OP(ST_OP_NONE) | OP(ST_OP_UNKNOWN) | OP(ST_OP_REVIEW),
+                          .build = st_build_op_compensate,
+                          .read = st_read_op_compensate},
+    [ST_SET_OP_POLICY] = {.name = "set_op_policy",
+                          .sql =
+                              "SELECT outcome, type, max_attempts, max_elapsed_ms, base_ms, cap_ms, on_lost, retention_ms, "
+                              "needed_ms FROM holdfast.op_set_policy($1::text, $2::text, $3::int8, $4::int8, $5::int8, $6::int8, "
+                              "$7::int2, $8::int8, $9::text)",
+                          .result = "2t8888288",
+                          ONE_SETS,
+                          .outcomes = BIT(ST_FOUND) | POLICY,
+                          .op_outcomes = OP(ST_OP_RETENTION),
+                          .build = st_build_op_policy,
+                          .read = st_read_op_policy},
+    [ST_LIST_OP_POLICIES] = {.name = "list_op_policies",
+                             .sql =
+                                 "SELECT outcome, type, max_attempts, max_elapsed_ms, base_ms, cap_ms, on_lost, retention_ms FROM "
+                                 "holdfast.op_list_policies($1::text, $2::text, $3::int4)",
+                             .result = "2t888828",
+                             .shape = ST_MANY_ROWS,
+                             .per_flush = 1,
+                             .outcomes = BIT(ST_FOUND),
+                             .build = st_build_list_op_policies,
+                             .read_all = st_read_list_op_policies},
+    [ST_REGISTER_ACTION] = {.name = "register_action",
+                            .sql = "SELECT outcome, name, function, role, timeout_ms, message FROM holdfast.register_action("
+                                   "$1::text, $2::text, $3::text, $4::int8, $5::text)",
+                            .result = "2ttt8t",
+                            ONE_SETS,
+                            .outcomes = BIT(ST_FOUND) | POLICY,
+                            .op_outcomes = OP(ST_OP_BAD_ACTION),
+                            .build = st_build_register_action,
+                            .read = st_read_register_action},
+    [ST_REMOVE_ACTION] = {.name = "remove_action",
+                          .sql = "SELECT outcome FROM holdfast.remove_action($1::text, $2::text, $3::text)",
+                          .result = "2",
+                          ONE_SETS,
+                          .outcomes = BIT(ST_FOUND),
+                          .op_outcomes = OP(ST_OP_NO_ACTION),
+                          .build = st_build_remove_action,
+                          .read = st_read_outcome},
+    [ST_LIST_ACTIONS] = {.name = "list_actions",
+                         .sql = "SELECT outcome, name, function, role, timeout_ms FROM holdfast.list_actions($1::text, $2::text, "
+                                "$3::int4)",
+                         .result = "2ttt8",
+                         .shape = ST_MANY_ROWS,
+                         .per_flush = 1,
+                         .outcomes = BIT(ST_FOUND),
+                         .build = st_build_list_actions,
+                         .read_all = st_read_list_actions},
+    [ST_OP_STATS] = {.name = "op_stats",
+                     .sql = "SELECT outcome, state, count, oldest_ms FROM holdfast.op_stats()",
+                     .result = "2t88",
+                     .shape = ST_MANY_ROWS,
+                     .per_flush = 2,
+                     .outcomes = BIT(ST_FOUND),
+                     .build = st_build_nothing,
+                     .read_all = st_read_op_stats},
 };
 
 const char *st_kind_name(enum st_kind kind)
 {
     return kind >= 0 && kind < ST_KINDS ? st_kinds[kind].name : "unknown";
-}
-
-/* ------------------------------------------------------------------------------------------------ results */
-
-static Oid type_of(char letter)
-{
-    switch (letter) {
-    case '2':
-        return ST_OID_INT2;
-    case '4':
-        return ST_OID_INT4;
-    case '8':
-        return ST_OID_INT8;
-    case '?':
-        return ST_OID_BOOL;
-    case 'y':
-        return ST_OID_BYTEA;
-    case 'T':
-        return ST_OID_TEXT_ARRAY;
-    default:
-        return ST_OID_TEXT;
-    }
-}
-
-bool st_result_shape_ok(const struct st_kind_def *def, const PGresult *res)
-{
-    int columns = (int)strlen(def->result);
-    if (PQnfields(res) != columns)
-        return false;
-    for (int col = 0; col < columns; col++) {
-        if (PQftype(res, col) != type_of(def->result[col]) || PQfformat(res, col) != 1)
-            return false;
-    }
-    return true;
-}
-
-static bool outcome_ok(const struct st_kind_def *def, int outcome)
-{
-    if (outcome == ST_QUOTA || outcome == ST_TTL_BOUNDS || outcome == ST_CONFLICT || outcome == ST_CONTRADICTION)
-        return def->outcomes & POLICY;
-    return outcome == ST_NO_SUCH_NAMESPACE || (outcome > 0 && outcome < 63 && (def->outcomes >> outcome & 1));
-}
-
-static bool read_per_item(const struct st_kind_def *def, const PGresult *res, struct st_call *call)
-{
-    if ((size_t)PQntuples(res) != call->n)
-        return false;
-    for (size_t i = 0; i < call->n; i++) {
-        if (call->items[i])
-            call->items[i]->outcome = 0;
-    }
-    for (int row = 0; row < (int)call->n; row++) {
-        int32_t i = st_get_int4(res, row, 0);
-        int outcome = st_get_int2(res, row, 1);
-        if (i < 1 || (size_t)i > call->n || !outcome_ok(def, outcome))
-            return false;
-        struct st_item *item = call->items[i - 1];
-        if (!item)
-            continue;
-        if (item->outcome)
-            return false;
-        item->outcome = (enum st_outcome)outcome;
-        def->read(res, row, item, call);
-    }
-    return true;
-}
-
-bool st_result_read(const struct st_kind_def *def, const PGresult *res, struct st_call *call)
-{
-    if (!st_result_shape_ok(def, res))
-        return false;
-    if (def->shape == ST_PER_ITEM)
-        return read_per_item(def, res, call);
-    struct st_item *item = call->items[0];
-    if (!item)
-        return true;
-    if (def->shape == ST_MANY_ROWS)
-        return def->read_all(res, item, call) && (item->outcome == ST_FAILED || outcome_ok(def, (int)item->outcome));
-    if (PQntuples(res) != 1 || !outcome_ok(def, st_get_int2(res, 0, 0)))
-        return false;
-    item->outcome = (enum st_outcome)st_get_int2(res, 0, 0);
-    def->read(res, 0, item, call);
-    return true;
 }

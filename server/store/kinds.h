@@ -40,14 +40,21 @@ struct st_kind_def {
     const char *sql;    /* every parameter with its type */
     const char *result; /* the columns' types: 4 int4, 2 int2, 8 int8, ? bool, t text, y bytea, T text[] */
     enum st_shape shape;
-    bool writes;       /* changes something: its outcome is lost with the connection */
-    bool optimistic;   /* 40001 asks for the careful form */
-    size_t per_flush;  /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
-    uint64_t outcomes; /* bits of the outcomes SQL may tell, below 63; kinds.c has the rest */
+    bool writes;          /* changes something: its outcome is lost with the connection */
+    bool optimistic;      /* 40001 asks for the careful form */
+    bool own_way;         /* ST_OP_EXECUTE: on connections that no other kind uses */
+    size_t per_flush;     /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
+    size_t max_items;     /* of a batch; 0 = as the store is set */
+    uint64_t outcomes;    /* bits of the outcomes SQL may tell, below 63; and ST_POLICY_OUTCOMES */
+    uint32_t op_outcomes; /* the same of those from ST_OP_STARTED on, which is bit 0 */
+    size_t (*weigh)(const struct st_item *item); /* against the limit of a batch's bytes; NULL = nothing */
     void (*build)(struct st_params *params, const struct st_call *call);
     void (*read)(const PGresult *res, int row, struct st_item *item, struct st_call *call);
     bool (*read_all)(const PGresult *res, struct st_item *item, struct st_call *call); /* false: it makes no sense */
 };
+
+/* In `outcomes`: ST_QUOTA … ST_CONTRADICTION, which lie beyond the bits. */
+#define ST_POLICY_OUTCOMES (UINT64_C(1) << 63)
 
 extern const struct st_kind_def st_kinds[ST_KINDS];
 

@@ -55,6 +55,12 @@ static void put32(char *at, uint32_t value)
     memcpy(at, &value, 4);
 }
 
+static void put16(char *at, uint16_t value)
+{
+    value = __builtin_bswap16(value);
+    memcpy(at, &value, 2);
+}
+
 static void put64(char *at, uint64_t value)
 {
     value = __builtin_bswap64(value);
@@ -119,6 +125,24 @@ void st_element_int8(struct st_params *params, int64_t number)
     put64(at + 4, (uint64_t)number);
 }
 
+void st_element_int4(struct st_params *params, int32_t number)
+{
+    char *at = extend(params, 8);
+    if (!at)
+        return;
+    put32(at, 4);
+    put32(at + 4, (uint32_t)number);
+}
+
+void st_element_int2(struct st_params *params, int16_t number)
+{
+    char *at = extend(params, 6);
+    if (!at)
+        return;
+    put32(at, 2);
+    put16(at + 4, (uint16_t)number);
+}
+
 void st_element_bool(struct st_params *params, bool value)
 {
     char *at = extend(params, 5);
@@ -128,19 +152,24 @@ void st_element_bool(struct st_params *params, bool value)
     at[4] = value;
 }
 
-void st_params_text(struct st_params *params, const char *text)
+void st_params_bytes(struct st_params *params, struct st_bytes bytes)
 {
     begin(params);
-    size_t len = text ? strlen(text) : 0;
-    /* One byte more, so that an empty text has an address: NULL means SQL's NULL to libpq. */
-    char *at = extend(params, len + 1);
+    /* One byte more, so that an empty one has an address: NULL means SQL's NULL to libpq. */
+    char *at = extend(params, bytes.len + 1);
     if (!at)
         return;
-    if (text)
-        memcpy(at, text, len + 1);
+    if (bytes.len)
+        memcpy(at, bytes.data, bytes.len);
+    at[bytes.len] = 0;
     struct st_param *param = &params->list[params->n - 1];
-    param->len = len;
-    param->null = !text;
+    param->len = bytes.len;
+    param->null = !bytes.data;
+}
+
+void st_params_text(struct st_params *params, const char *text)
+{
+    st_params_bytes(params, (struct st_bytes){(const unsigned char *)text, text ? strlen(text) : 0});
 }
 
 void st_params_null(struct st_params *params)
@@ -162,6 +191,14 @@ void st_params_int4(struct st_params *params, int32_t number)
     char *at = extend(params, 4);
     if (at)
         put32(at, (uint32_t)number);
+}
+
+void st_params_int2(struct st_params *params, int16_t number)
+{
+    begin(params);
+    char *at = extend(params, 2);
+    if (at)
+        put16(at, (uint16_t)number);
 }
 
 void st_params_bool(struct st_params *params, bool value)

@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "store/bytes.h"
+
 enum { ST_PARAMS_MAX = 16 };
 
 /* The types of array elements and columns: catalog/pg_type.dat. */
@@ -37,6 +39,8 @@ void st_params_release(struct st_params *params);
 void st_params_array(struct st_params *params, uint32_t oid, size_t n);
 void st_element_text(struct st_params *params, const char *text); /* NULL = SQL's NULL */
 void st_element_int8(struct st_params *params, int64_t number);
+void st_element_int4(struct st_params *params, int32_t number);
+void st_element_int2(struct st_params *params, int16_t number);
 void st_element_bytes(struct st_params *params, const void *data, size_t len); /* data NULL = SQL's NULL */
 void st_element_bool(struct st_params *params, bool value);
 void st_element_null(struct st_params *params);
@@ -45,6 +49,8 @@ void st_element_null(struct st_params *params);
 void st_params_text(struct st_params *params, const char *text); /* NULL = SQL's NULL */
 void st_params_int8(struct st_params *params, int64_t number);
 void st_params_int4(struct st_params *params, int32_t number);
+void st_params_int2(struct st_params *params, int16_t number);
+void st_params_bytes(struct st_params *params, struct st_bytes bytes); /* data NULL = SQL's NULL */
 /* SQL's NULL, of whatever type. */
 void st_params_null(struct st_params *params);
 void st_params_bool(struct st_params *params, bool value);

@@ -13,7 +13,10 @@
 
 #include "store/engine.h"
 
-enum { ALONE_PER_FLUSH = 4 }; /* each may take a millisecond: the least lock_timeout */
+enum {
+    ALONE_PER_FLUSH = 4,     /* each may take a millisecond: the least lock_timeout */
+    EXECUTE_STALL_MS = 40000 /* more than the statement_timeout of such a session */
+};
 
 /* Renewals first: they are what others wait for least and lose most by; releases before acquires, so that these find
  * what those freed. */
@@ -94,14 +97,25 @@ static void served(struct st_conn *conn)
         st_wake(conn->store);
 }
 
-#define SERVES(name)                                                                                                               \
+/* The connections to execute rest until there is something. */
+static bool wanted(const struct st_conn *conn)
+{
+    return conn->way != ST_WAY_EXECUTE || conn->store->executes;
+}
+
+#define SERVES(name, stall)                                                                                                        \
     {                                                                                                                              \
-        .application_name = (name), .send_setup = st_session_setup, .setup_result = st_session_setup_result,                       \
-        .begin = st_session_begin, .result = batch_result, .served = served, .lost = st_session_lost                               \
+        .application_name = (name), .stall_ms = (stall), .wanted = wanted, .send_setup = st_session_setup,                         \
+        .setup_result = st_session_setup_result, .begin = st_session_begin, .result = batch_result, .served = served,              \
+        .lost = st_session_lost                                                                                                    \
     }
 
 const struct st_role st_server_roles[ST_WAYS] = {
-    [ST_WAY_WORK] = SERVES("holdfastd"), [ST_WAY_READS] = SERVES("holdfastd reads"), [ST_WAY_LISTS] = SERVES("holdfastd lists")};
+    [ST_WAY_WORK] = SERVES("holdfastd", 0),
+    [ST_WAY_READS] = SERVES("holdfastd reads", 0),
+    [ST_WAY_LISTS] = SERVES("holdfastd lists", 0),
+    [ST_WAY_EXECUTE] = SERVES("holdfastd executes", EXECUTE_STALL_MS),
+};
 
 /* ------------------------------------------------------------------------------------------------ sending */
 

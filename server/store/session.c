@@ -30,6 +30,9 @@ const char st_settings_sql[] =
     "set_config('tcp_keepalives_idle', '5', false), set_config('tcp_keepalives_interval', '1', false), "
     "set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '8000', false)";
 
+/* A last resort: more than the 30 s that an action may be given. */
+#define EXECUTE_TIMEOUT "31000"
+
 /* What is answered before the first Sync, by columns: the settings' many, attach()'s boolean, the backend's start as a text. */
 static const char start_sql[] = "SELECT backend_start::text FROM pg_stat_activity WHERE pid = pg_backend_pid()";
 
@@ -59,9 +62,11 @@ bool st_session_setup(struct st_conn *conn)
     bool ok = st_conn_send_sql(conn, st_settings_sql) && st_conn_send_sql(conn, "SELECT holdfast.attach()") &&
               st_conn_send_sql(conn, start_sql) && st_conn_sync(conn) && (!conn->ghost.pid || send_end_of_ghost(conn)) &&
               st_conn_send_setting(conn, "lock_timeout", lock_timeout, false) &&
-              st_conn_send_setting(conn, "statement_timeout", "15000", false);
-    for (int kind = 0; ok && kind < ST_KINDS; kind++)
-        ok = !st_kinds[kind].sql || pq->sendPrepare(conn->pg, st_kinds[kind].name, st_kinds[kind].sql, 0, NULL) == 1;
+              st_conn_send_setting(conn, "statement_timeout", conn->way == ST_WAY_EXECUTE ? EXECUTE_TIMEOUT : "15000", false);
+    for (int kind = 0; ok && kind < ST_KINDS; kind++) {
+        if (st_kinds[kind].sql && (st_way_of((enum st_kind)kind) == ST_WAY_EXECUTE) == (conn->way == ST_WAY_EXECUTE))
+            ok = pq->sendPrepare(conn->pg, st_kinds[kind].name, st_kinds[kind].sql, 0, NULL) == 1;
+    }
     return ok && st_conn_sync(conn);
 }
 

@@ -1,9 +1,7 @@
 /*
- * store.c - the store as its users see it: submitting, routing, deadlines, statistics, closing.
+ * store.c - the store as its users see it: submitting, ending, statistics, closing.
  *
- * Owns the connections and what waits. What only reads has ways of its own. Other items go to the connection their key hashes to,
- * so that calls on one resource meet in one batch rather than on one row lock; correctness doesn't depend on it, and while that
- * connection is down, or has not answered for long, another one takes them.
+ * Owns the connections and what waits; route.c says where.
  */
 #include "store/store.h"
 
@@ -23,6 +21,7 @@ static struct st_item *item_of(const struct co_item *queued)
     return list_entry(queued, struct st_item, queued);
 }
 
+/* Items of one queue are of one kind, so a resource and an operation of the same name never meet here. */
 static bool same_key(const struct co_item *a, const struct co_item *b)
 {
     const struct st_item *x = item_of(a), *y = item_of(b);
@@ -40,10 +39,12 @@ bool st_any_works(const struct st_store *store)
 
 /* ------------------------------------------------------------------------------------------------ items */
 
-/* A lease that isn't there to be released may have been released by the sending that was not answered, and be another's by now. */
+/* A lease that isn't there to be released may have been released by the sending that was not answered, and be another's by now; an
+ * action that isn't there may have been removed by it. */
 static bool says_nothing_was_done(const struct st_item *item, enum st_outcome outcome)
 {
-    return outcome == ST_BUSY || outcome > ST_OUTCOME_LOST || (item->kind == ST_RELEASE && outcome == ST_NOT_FREED);
+    return outcome == ST_BUSY || (outcome > ST_OUTCOME_LOST && outcome <= ST_FAILED) ||
+           (item->kind == ST_RELEASE && outcome == ST_NOT_FREED) || (item->kind == ST_REMOVE_ACTION && outcome == ST_OP_NO_ACTION);
 }
 
 void st_item_end(struct st_store *store, struct st_item *item, enum st_outcome outcome)
@@ -74,124 +75,6 @@ void st_item_detach(struct st_store *store, struct st_item *item)
         conn->n_queued--;
     } else if (st_is_errand(item->kind)) {
         st_errand_remove(store, item);
-    }
-}
-
-static enum st_way way_of(enum st_kind kind)
-{
-    if (st_kinds[kind].writes)
-        return ST_WAY_WORK;
-    return st_kinds[kind].shape == ST_PER_ITEM ? ST_WAY_READS : ST_WAY_LISTS;
-}
-
-/* The connection that is this way; NULL if several are. */
-static struct st_conn *conn_of(const struct st_store *store, enum st_way way)
-{
-    return way == ST_WAY_WORK ? NULL : &store->conns[store->n_work + (int)way - 1];
-}
-
-static struct st_conn *route(struct st_store *store, const struct st_item *item)
-{
-    unsigned n = (unsigned)store->n_work, home = (unsigned)(hb_hash_mix(item->queued.hash) >> 8) % n;
-    int64_t now = store->io->now_ms(store->io);
-    enum st_way way = way_of(item->kind);
-    struct st_conn *own = conn_of(store, way), *silent = NULL;
-    /* A list that takes long is no reason to let the next one hold up the work. */
-    if (own && (st_conn_prompt(own, now) || (way == ST_WAY_LISTS && st_conn_serves(own))))
-        return own;
-    for (unsigned i = 0; i < n; i++) {
-        struct st_conn *conn = &store->conns[(home + i) % n];
-        if (st_conn_prompt(conn, now))
-            return conn;
-        if (!silent && st_conn_serves(conn))
-            silent = conn;
-    }
-    return silent ? silent : &store->conns[home];
-}
-
-/* Queues an item that already waits, at the front or the back. */
-static bool enqueue(struct st_store *store, struct st_item *item, bool front)
-{
-    struct st_conn *conn = route(store, item);
-    struct co_queue *queue = &conn->queues[item->lane][item->kind];
-    item->connection = conn->index;
-    if (!(front ? co_queue_push_front(queue, &item->queued) : co_queue_push(queue, &item->queued)))
-        return false;
-    conn->n_queued++;
-    return true;
-}
-
-void st_item_requeue(struct st_store *store, struct st_item *item)
-{
-    st_item_wait(store, item);
-    if (!enqueue(store, item, true)) {
-        heap_remove(&store->deadlines, &item->deadline);
-        st_item_no_memory(store, item);
-        return;
-    }
-    st_wake(store);
-}
-
-/* What is queued on this connection goes to others. */
-static void move_queued(struct st_store *store, struct st_conn *conn, enum st_lane lane, int kind)
-{
-    /* As many as are there now: they may come back to this one, if all that serve are being replaced. */
-    for (size_t n = conn->queues[lane][kind].n_items; n > 0; n--) {
-        struct st_item *item = item_of(co_queue_pop(&conn->queues[lane][kind]));
-        conn->n_queued--;
-        if (!enqueue(store, item, false)) {
-            heap_remove(&store->deadlines, &item->deadline);
-            st_item_no_memory(store, item);
-        }
-    }
-}
-
-static void move_all(struct st_store *store, struct st_conn *conn)
-{
-    for (int lane = 0; lane < ST_LANES && conn->n_queued; lane++) {
-        for (int kind = 0; kind < ST_KINDS; kind++)
-            move_queued(store, conn, (enum st_lane)lane, kind);
-    }
-}
-
-void st_rebalance(struct st_store *store)
-{
-    for (int i = 0; i < store->n_conns; i++) {
-        if (!st_conn_serves(&store->conns[i]))
-            move_all(store, &store->conns[i]);
-    }
-    st_wake(store);
-}
-
-/* A connection that takes items of this kind answers. */
-static bool any_prompt(const struct st_store *store, enum st_kind kind, int64_t now)
-{
-    const struct st_conn *own = conn_of(store, way_of(kind));
-    for (int i = 0; i < store->n_work; i++) {
-        if (st_conn_prompt(&store->conns[i], now))
-            return true;
-    }
-    return own && st_conn_prompt(own, now);
-}
-
-static void avoid(struct st_store *store, struct st_conn *conn, int64_t now)
-{
-    conn->looked_ms = now;
-    for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++) {
-        enum st_lane lane = (enum st_lane)(queue / ST_KINDS);
-        enum st_kind kind = (enum st_kind)(queue % ST_KINDS);
-        if (conn->queues[lane][kind].n_items > 0 && any_prompt(store, kind, now))
-            move_queued(store, conn, lane, (int)kind);
-    }
-    st_wake(store);
-}
-
-void st_avoid_silent(struct st_store *store, int64_t now)
-{
-    for (int i = 0; i < store->n_conns; i++) {
-        struct st_conn *conn = &store->conns[i];
-        if (conn->n_queued > 0 && st_conn_serves(conn) && !st_conn_prompt(conn, now))
-            avoid(store, conn, now);
     }
 }
 
@@ -237,7 +120,7 @@ static void take_in(struct st_store *store, struct st_item *item)
     heap_set(&store->deadlines, &item->deadline, item->deadline_ms);
     if (st_is_errand(item->kind)) {
         st_errand_add(store, item);
-    } else if (!enqueue(store, item, false)) {
+    } else if (!st_item_enqueue(store, item, false)) {
         heap_remove(&store->deadlines, &item->deadline);
         refuse(store, item, ST_QUEUE_FULL, "");
     }
@@ -248,7 +131,7 @@ void st_submit(struct st_store *store, struct st_item *item)
     uint64_t hash = hb_hash_str(HB_HASH_SEED, item->ns);
     store->outstanding++;
     item->queued = (struct co_item){.hash = item->resource ? hb_hash_str(hash, item->resource) : hash};
-    item->queued.bytes = item->kind == ST_WRITE ? item->in.write.value.len : 0;
+    item->queued.bytes = st_kinds[item->kind].weigh ? st_kinds[item->kind].weigh(item) : 0;
     item->batch = NULL;
     item->deadline = item->pause = (struct heap_node){0};
     item->submitted_ms = store->io->now_ms(store->io);
@@ -268,12 +151,14 @@ void st_submit(struct st_store *store, struct st_item *item)
 
 /* ------------------------------------------------------------------------------------------------ life */
 
+static const enum st_way other_ways[ST_OTHER_CONNECTIONS] = {ST_WAY_READS, ST_WAY_LISTS, ST_WAY_EXECUTE, ST_WAY_EXECUTE};
+
 static bool init(struct st_store *store, const struct st_config *cfg)
 {
     store->n_work = cfg->connections > 0 ? cfg->connections : 2;
     if (store->n_work > 64)
         store->n_work = 64;
-    store->n_conns = store->n_work + ST_WAYS - 1;
+    store->n_conns = store->n_work + ST_OTHER_CONNECTIONS;
     store->max_queue = cfg->max_queue > 0 ? cfg->max_queue : 100000;
     store->lock_timeout_ms = cfg->lock_timeout_ms > 0 ? cfg->lock_timeout_ms : 20;
     store->stall_ms = cfg->stall_ms > 0 ? cfg->stall_ms : 20000;
@@ -313,8 +198,8 @@ struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*read
     for (int i = 0; i < store->n_conns; i++) {
         for (int queue = 0; queue < ST_LANES * ST_KINDS; queue++)
             co_queue_init(&store->conns[i].queues[queue / ST_KINDS][queue % ST_KINDS], same_key);
-        enum st_way way = i < store->n_work ? ST_WAY_WORK : (enum st_way)(i - store->n_work + 1);
-        st_conn_init(&store->conns[i], store, &st_server_roles[way], (unsigned char)i);
+        store->conns[i].way = i < store->n_work ? ST_WAY_WORK : other_ways[i - store->n_work];
+        st_conn_init(&store->conns[i], store, &st_server_roles[store->conns[i].way], (unsigned char)i);
     }
     st_conn_init(&store->listener.conn, store, &st_listener_role, 0);
     st_errands_init(store);

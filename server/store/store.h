@@ -289,8 +289,9 @@ struct st_item {
 /* How long beyond its deadline an item that was sent waits for its answer. */
 enum { ST_GRACE_MS = 50 };
 
-/* What a store opens besides the connections that carry the work: one for reads, one for lists, one to listen, one for errands. */
-enum { ST_MORE_CONNECTIONS = 4 };
+/* What a store opens besides the connections that carry the work: one for reads, one for lists, one to listen, one for errands, and
+ * two when something is executed. */
+enum { ST_MORE_CONNECTIONS = 6 };
 
 struct st_config {
     const char *dsn;        /* libpq conninfo; several hosts allowed */
