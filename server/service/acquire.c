@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/random.h"
 #include "holdfast/v1/lease.pb-c.h"
 #include "proto/c/wire.h"
 #include "service/acquire.h"
@@ -35,20 +34,6 @@ static bool check_acquire(struct svc_call *sc, const Holdfast__V1__AcquireReques
         return false;
     }
     return true;
-}
-
-/* 128 random bits in hexadecimal. NULL: no memory. */
-static const char *new_request_id(struct svc_call *sc)
-{
-    unsigned char bytes[16];
-    char *text = hp_alloc(sc->arena, 2 * sizeof(bytes) + 1);
-    if (sc->svc->cfg.random)
-        sc->svc->cfg.random(bytes, sizeof(bytes));
-    else if (!hb_random_bytes(bytes, sizeof(bytes)))
-        return NULL;
-    for (size_t i = 0; text && i < sizeof(bytes); i++)
-        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-    return text;
 }
 
 void svc_answer_granted(struct svc_call *sc, const struct st_item *item)
@@ -211,7 +196,7 @@ void svc_acquire(struct svc_call *sc)
         svc_fail(sc, &status);
         return;
     }
-    const char *request_id = req->request_id[0] ? req->request_id : new_request_id(sc);
+    const char *request_id = svc_request_id(sc, req->request_id);
     if (!request_id)
         svc_no_memory(sc);
     else if (req->wait_ms > 0)

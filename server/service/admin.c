@@ -8,6 +8,7 @@
 #include "proto/c/wire.h"
 #include "service/call.h"
 #include "service/check.h"
+#include "service/tally.h"
 
 static char *unconst(const char *text)
 {
@@ -48,6 +49,27 @@ static const struct {
     {ST_BREAK_BLOCKED, "break_blocked"},
     {ST_QUOTA, "quota"},
     {ST_TTL_BOUNDS, "ttl_bounds"},
+    {ST_OP_STARTED, "op_started"},
+    {ST_OP_STARTED_AGAIN, "op_started_again"},
+    {ST_OP_REPLAYED, "op_replayed"},
+    {ST_OP_REPLAYED_FAILED, "op_replayed_failed"},
+    {ST_OP_REPLAYED_CANCELLED, "op_replayed_cancelled"},
+    {ST_OP_IN_PROGRESS, "op_in_progress"},
+    {ST_OP_UNKNOWN, "op_unknown"},
+    {ST_OP_REVIEW, "op_review"},
+    {ST_OP_CONFLICT, "op_conflict"},
+    {ST_OP_DONE, "op_done"},
+    {ST_OP_DONE_AGAIN, "op_done_again"},
+    {ST_OP_STALE, "op_stale_token"},
+    {ST_OP_NOT_HELD, "op_not_held"},
+    {ST_OP_ILLEGAL, "op_illegal_state"},
+    {ST_OP_REVISION, "op_revision_mismatch"},
+    {ST_OP_NONE, "no_such_operation"},
+    {ST_OP_NO_ACTION, "no_such_action"},
+    {ST_OP_RAISED, "action_raised"},
+    {ST_OP_STALE_RESOURCE, "action_stale_token"},
+    {ST_OP_RESOURCE_NOT_HELD, "action_not_held"},
+    {ST_OP_VERSION, "action_version_mismatch"},
     {ST_NO_SUCH_NAMESPACE, "no_such_namespace"},
     {ST_OUTCOME_LOST, "outcome_lost"},
     {ST_DATABASE_DOWN, "database_down"},
@@ -162,6 +184,46 @@ static void add_waits(const struct svc_waits *waits, Holdfast__V1__WaitStats *ou
     out->tries_per_hand_over = waits->hand_overs ? (double)waits->tries / (double)waits->hand_overs : 0;
 }
 
+/* ---- operations ---- */
+
+/* Rows of an item are gone when it is done, and the call's other item may be out still: they are kept in the arena. */
+struct op_states {
+    void (*done)(struct st_item *item);
+    Holdfast__V1__StateStats *list, **pointers;
+    size_t n;
+};
+
+static void on_op_states(struct st_item *item)
+{
+    struct svc_call *sc = item->owner;
+    struct op_states *states = sc->state;
+    size_t n = item->outcome == ST_FOUND ? item->out.op_states.n : 0;
+    states->list = hp_alloc_array(sc->arena, n, sizeof(*states->list));
+    states->pointers = hp_alloc_array(sc->arena, n, sizeof(*states->pointers));
+    for (size_t i = 0; i < n && states->list && states->pointers; i++) {
+        const struct st_op_state_row *row = &item->out.op_states.rows[i];
+        Holdfast__V1__StateStats *out = states->pointers[i] = &states->list[i];
+        holdfast__v1__state_stats__init(out);
+        out->state = hp_strndup(sc->arena, row->state, strlen(row->state));
+        if (!out->state)
+            break;
+        out->count = row->count;
+        out->oldest_ms = row->oldest_ms;
+        states->n = i + 1;
+    }
+    states->done(item);
+}
+
+static bool add_operations(struct svc_call *sc, Holdfast__V1__OperationStats *operations, Holdfast__V1__StatsResponse *out)
+{
+    struct op_states *states = sc->state;
+    holdfast__v1__operation_stats__init(operations);
+    operations->n_states = states->n;
+    operations->states = states->pointers;
+    out->operations = operations;
+    return svc_tally_operations(sc, operations) && svc_tally_contention(sc, out);
+}
+
 /* The server answers for itself also when the database doesn't. */
 static void finish_stats(struct svc_call *sc)
 {
@@ -169,6 +231,7 @@ static void finish_stats(struct svc_call *sc)
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__StatsResponse out = HOLDFAST__V1__STATS_RESPONSE__INIT;
     Holdfast__V1__WaitStats waits;
+    Holdfast__V1__OperationStats operations;
     struct st_stats stats;
     struct hp_status status;
     st_stats(svc->store, &stats);
@@ -185,7 +248,7 @@ static void finish_stats(struct svc_call *sc)
     out.connections = stats.connections_ready;
     out.connections_wanted = stats.connections_wanted;
     out.draining = svc->draining;
-    if (add_methods(sc, &out) && add_batches(sc, &stats, &out) && add_outcomes(sc, &out))
+    if (add_methods(sc, &out) && add_batches(sc, &stats, &out) && add_outcomes(sc, &out) && add_operations(sc, &operations, &out))
         svc_reply(sc, &out.base);
     else
         svc_no_memory(sc);
@@ -193,9 +256,16 @@ static void finish_stats(struct svc_call *sc)
 
 void svc_stats(struct svc_call *sc)
 {
-    struct st_item *item = svc_items(sc, 1, ST_STATS, "");
-    if (item)
-        svc_submit(sc, SVC_BRIEF, finish_stats);
+    struct op_states *states = sc->state = hp_alloc(sc->arena, sizeof(*states));
+    struct st_item *items = states ? svc_items(sc, 2, ST_STATS, "") : NULL;
+    if (!states)
+        svc_no_memory(sc);
+    if (!items)
+        return;
+    items[1].kind = ST_OP_STATS;
+    states->done = items[1].done;
+    items[1].done = on_op_states;
+    svc_submit(sc, SVC_BRIEF, finish_stats);
 }
 
 /* ---- AdvanceFences ---- */

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include "base/list.h"
+#include "base/random.h"
+#include "service/operation_wait.h"
+#include "service/tally.h"
 #include "service/wait.h"
 
 enum { MARGIN_MS = 50, BRIEF_MS = 1000, QUOTA_RETRY_MS = 1000 };
@@ -25,6 +28,21 @@ int64_t svc_elapsed_ms(const struct svc_call *sc)
 {
     int64_t elapsed = now_ms(sc->svc) - sc->received_ms;
     return elapsed > 0 ? elapsed : 0;
+}
+
+const char *svc_request_id(struct svc_call *sc, const char *given)
+{
+    unsigned char bytes[16];
+    if (given[0])
+        return given;
+    char *text = hp_alloc(sc->arena, 2 * sizeof(bytes) + 1);
+    if (sc->svc->cfg.random)
+        sc->svc->cfg.random(bytes, sizeof(bytes));
+    else if (!hb_random_bytes(bytes, sizeof(bytes)))
+        return NULL;
+    for (size_t i = 0; text && i < sizeof(bytes); i++)
+        snprintf(text + 2 * i, 3, "%02x", bytes[i]);
+    return text;
 }
 
 /* ---- ending ---- */
@@ -108,14 +126,21 @@ static bool frees(const struct st_item *item)
     return (item->kind == ST_RELEASE && item->outcome == ST_FREED) || (item->kind == ST_BREAK && item->outcome == ST_BREAK_DONE);
 }
 
+/* It changed the state of an operation, for which somebody may wait. */
+static bool changes(const struct st_item *item)
+{
+    return (item->outcome == ST_OP_DONE || item->outcome == ST_OP_DONE_AGAIN) && item->kind != ST_OP_SENDING;
+}
+
 static void on_done(struct st_item *item)
 {
     struct svc_call *sc = item->owner;
     sc->done[item - sc->items] = true;
-    if ((unsigned)item->outcome < SVC_OUTCOMES)
-        sc->svc->outcomes[item->outcome]++;
+    svc_tally_item(sc->svc, item);
     if (frees(item))
         svc_wait_freed(sc->svc, item->ns, item->resource);
+    if (changes(item))
+        svc_op_wake(sc->svc, item->ns, item->resource);
     if (--sc->n_open)
         return;
     if (sc->call) {
@@ -243,7 +268,8 @@ bool svc_item_status(const struct svc *svc, const struct st_item *item, struct h
     case ST_BUSY:
         hp_status_set(status, HP_R_BUSY, NULL);
         if (item->resource)
-            hp_status_meta(status, "resource", "%s", item->resource);
+            hp_status_meta(status, item->kind >= ST_OP_BEGIN && item->kind <= ST_OP_COMPENSATE ? "key" : "resource", "%s",
+                           item->resource);
         return true;
     case ST_QUOTA:
         quota(item, status);

@@ -13,7 +13,7 @@
 #include "core/waitq.h"
 #include "service/service.h"
 
-enum { SVC_ERRORS = 100, SVC_OUTCOMES = 105, SVC_ROWS_MAX = 64 };
+enum { SVC_ERRORS = 100, SVC_OUTCOMES = 230, SVC_ROWS_MAX = 64 };
 
 struct svc_counts {
     int64_t calls, ok;
@@ -29,6 +29,18 @@ struct svc_waits {
     int64_t hand_overs, tries, arrivals, wake_ups, turns, leaves, given_back; /* for Stats */
 };
 
+enum { SVC_OP_BUCKETS = 4096 };
+struct svc_op_line;
+
+/* Waiting for operations: operation_wait.h. */
+struct svc_op_waits {
+    struct svc_op_line *lines[SVC_OP_BUCKETS]; /* by hash of namespace and key */
+    size_t n;                                  /* calls that wait */
+    struct heap ends, polls;
+    struct io_timer timer;
+    int64_t timer_at; /* INT64_MAX = not set */
+};
+
 struct svc {
     struct st_store *store;
     struct io *io;
@@ -37,6 +49,8 @@ struct svc {
     bool draining, closed; /* closed: the store takes nothing more */
     size_t in_flight;
     struct svc_waits waits;
+    struct svc_op_waits op_waits;
+    struct svc_tally *tally;                /* tally.h */
     struct svc_counts counts[SVC_ROWS_MAX]; /* by row of the table; the row behind the last: unknown methods */
     int64_t outcomes[SVC_OUTCOMES];         /* by enum st_outcome */
 };
@@ -49,9 +63,10 @@ struct svc_call {
     const void *request; /* of method->request's type */
     int64_t received_ms, deadline_ms;
     struct io_timer patience;
-    bool gone;             /* nobody reads the answer */
-    struct svc_wait *wait; /* while it waits in a queue */
-    void *state;           /* the handler's own */
+    bool gone;                   /* nobody reads the answer */
+    struct svc_wait *wait;       /* while it waits in a queue */
+    struct svc_op_wait *op_wait; /* while it waits for an operation */
+    void *state;                 /* the handler's own */
 
     struct st_item *items;
     bool *done; /* by item */
@@ -97,6 +112,9 @@ void svc_fail_gone(struct svc_call *sc);
 /* INTERNAL: the store told an outcome that this kind cannot have. */
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item);
 
+/* The request_id that was given, or, if it is empty, a new one: 128 random bits in hexadecimal. NULL: no memory. */
+const char *svc_request_id(struct svc_call *sc, const char *given);
+
 /* Milliseconds since the call came in. */
 int64_t svc_elapsed_ms(const struct svc_call *sc);
 
@@ -119,5 +137,26 @@ void svc_create_namespace(struct svc_call *sc);
 void svc_set_namespace(struct svc_call *sc);
 void svc_list_namespaces(struct svc_call *sc);
 void svc_audit(struct svc_call *sc);
+void svc_op_begin(struct svc_call *sc);
+void svc_op_renew(struct svc_call *sc);
+void svc_op_record(struct svc_call *sc);
+void svc_op_sending(struct svc_call *sc);
+void svc_op_complete(struct svc_call *sc);
+void svc_op_fail(struct svc_call *sc);
+void svc_op_unknown(struct svc_call *sc);
+void svc_op_execute(struct svc_call *sc);
+void svc_op_retry(struct svc_call *sc);
+void svc_op_cancel(struct svc_call *sc);
+void svc_op_reconcile(struct svc_call *sc);
+void svc_op_compensate(struct svc_call *sc);
+void svc_op_get(struct svc_call *sc);
+void svc_op_wait(struct svc_call *sc);
+void svc_op_list(struct svc_call *sc);
+void svc_op_attempts(struct svc_call *sc);
+void svc_set_op_policy(struct svc_call *sc);
+void svc_list_op_policies(struct svc_call *sc);
+void svc_register_action(struct svc_call *sc);
+void svc_remove_action(struct svc_call *sc);
+void svc_list_actions(struct svc_call *sc);
 
 #endif

@@ -11,6 +11,8 @@
 #include "holdfast/v1/resource.pb-c.h"
 #include "proto/c/wire.h"
 #include "service/call.h"
+#include "service/operation_wait.h"
+#include "service/tally.h"
 #include "service/wait.h"
 
 /* A test compares this with the service descriptors. */
@@ -34,24 +36,24 @@ static const struct svc_method methods[] = {
     {RESOURCE "Read", SVC_READER, false, MESSAGES(read_request, read_response), svc_read},
     {RESOURCE "List", SVC_READER, false, MESSAGES(list_resources_request, list_resources_response), svc_list_resources},
     {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
-    {OPERATION "Begin", SVC_WORKER, false, MESSAGES(begin_request, begin_response), NULL},
-    {OPERATION "Renew", SVC_WORKER, false, MESSAGES(renew_operations_request, renew_operations_response), NULL},
-    {OPERATION "Record", SVC_WORKER, false, MESSAGES(record_request, record_response), NULL},
-    {OPERATION "MarkSending", SVC_WORKER, false, MESSAGES(mark_sending_request, mark_sending_response), NULL},
-    {OPERATION "Complete", SVC_WORKER, false, MESSAGES(complete_request, finish_response), NULL},
-    {OPERATION "Fail", SVC_WORKER, false, MESSAGES(fail_request, finish_response), NULL},
-    {OPERATION "MarkUnknown", SVC_WORKER, false, MESSAGES(mark_unknown_request, finish_response), NULL},
-    {OPERATION "Execute", SVC_WORKER, false, MESSAGES(execute_request, execute_response), NULL},
+    {OPERATION "Begin", SVC_WORKER, false, MESSAGES(begin_request, begin_response), svc_op_begin},
+    {OPERATION "Renew", SVC_WORKER, false, MESSAGES(renew_operations_request, renew_operations_response), svc_op_renew},
+    {OPERATION "Record", SVC_WORKER, false, MESSAGES(record_request, record_response), svc_op_record},
+    {OPERATION "MarkSending", SVC_WORKER, false, MESSAGES(mark_sending_request, mark_sending_response), svc_op_sending},
+    {OPERATION "Complete", SVC_WORKER, false, MESSAGES(complete_request, finish_response), svc_op_complete},
+    {OPERATION "Fail", SVC_WORKER, false, MESSAGES(fail_request, finish_response), svc_op_fail},
+    {OPERATION "MarkUnknown", SVC_WORKER, false, MESSAGES(mark_unknown_request, finish_response), svc_op_unknown},
+    {OPERATION "Execute", SVC_WORKER, false, MESSAGES(execute_request, execute_response), svc_op_execute},
     {OPERATION "Submit", SVC_WORKER, false, MESSAGES(submit_request, submit_response), NULL},
     {OPERATION "Claim", SVC_WORKER, false, MESSAGES(claim_request, claim_response), NULL},
-    {OPERATION "Retry", SVC_OPERATOR, false, MESSAGES(retry_request, decide_response), NULL},
-    {OPERATION "Cancel", SVC_OPERATOR, false, MESSAGES(cancel_request, decide_response), NULL},
-    {OPERATION "Reconcile", SVC_OPERATOR, false, MESSAGES(reconcile_request, decide_response), NULL},
-    {OPERATION "Compensate", SVC_OPERATOR, false, MESSAGES(compensate_request, compensate_response), NULL},
-    {OPERATION "Get", SVC_READER, false, MESSAGES(get_operation_request, get_operation_response), NULL},
-    {OPERATION "Wait", SVC_READER, false, MESSAGES(wait_operation_request, wait_operation_response), NULL},
-    {OPERATION "List", SVC_READER, false, MESSAGES(list_operations_request, list_operations_response), NULL},
-    {OPERATION "ListAttempts", SVC_READER, false, MESSAGES(list_attempts_request, list_attempts_response), NULL},
+    {OPERATION "Retry", SVC_OPERATOR, false, MESSAGES(retry_request, decide_response), svc_op_retry},
+    {OPERATION "Cancel", SVC_OPERATOR, false, MESSAGES(cancel_request, decide_response), svc_op_cancel},
+    {OPERATION "Reconcile", SVC_OPERATOR, false, MESSAGES(reconcile_request, decide_response), svc_op_reconcile},
+    {OPERATION "Compensate", SVC_OPERATOR, false, MESSAGES(compensate_request, compensate_response), svc_op_compensate},
+    {OPERATION "Get", SVC_READER, false, MESSAGES(get_operation_request, get_operation_response), svc_op_get},
+    {OPERATION "Wait", SVC_READER, false, MESSAGES(wait_operation_request, wait_operation_response), svc_op_wait},
+    {OPERATION "List", SVC_READER, false, MESSAGES(list_operations_request, list_operations_response), svc_op_list},
+    {OPERATION "ListAttempts", SVC_READER, false, MESSAGES(list_attempts_request, list_attempts_response), svc_op_attempts},
     {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
     {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
     {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response),
@@ -59,12 +61,13 @@ static const struct svc_method methods[] = {
     {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), svc_set_namespace},
     {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), svc_list_namespaces},
     {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), svc_audit},
-    {ADMIN "SetOperationPolicy", SVC_OPERATOR, false, MESSAGES(set_operation_policy_request, set_operation_policy_response), NULL},
+    {ADMIN "SetOperationPolicy", SVC_OPERATOR, false, MESSAGES(set_operation_policy_request, set_operation_policy_response),
+     svc_set_op_policy},
     {ADMIN "ListOperationPolicies", SVC_OPERATOR, false,
-     MESSAGES(list_operation_policies_request, list_operation_policies_response), NULL},
-    {ADMIN "RegisterAction", SVC_ADMIN, false, MESSAGES(register_action_request, register_action_response), NULL},
-    {ADMIN "RemoveAction", SVC_ADMIN, false, MESSAGES(remove_action_request, remove_action_response), NULL},
-    {ADMIN "ListActions", SVC_OPERATOR, false, MESSAGES(list_actions_request, list_actions_response), NULL},
+     MESSAGES(list_operation_policies_request, list_operation_policies_response), svc_list_op_policies},
+    {ADMIN "RegisterAction", SVC_ADMIN, false, MESSAGES(register_action_request, register_action_response), svc_register_action},
+    {ADMIN "RemoveAction", SVC_ADMIN, false, MESSAGES(remove_action_request, remove_action_response), svc_remove_action},
+    {ADMIN "ListActions", SVC_OPERATOR, false, MESSAGES(list_actions_request, list_actions_response), svc_list_actions},
 };
 
 enum { MAX_WAITING = 20000 };
@@ -99,7 +102,13 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
     if (!svc->cfg.max_waiting)
         svc->cfg.max_waiting = MAX_WAITING;
     svc->started_ms = io->now_ms(io);
+    svc->tally = svc_tally_new();
+    if (!svc->tally) {
+        free(svc);
+        return NULL;
+    }
     svc_waits_init(svc);
+    svc_op_waits_init(svc);
     return svc;
 }
 
@@ -109,8 +118,11 @@ void svc_free(struct svc *svc)
         return;
     svc->draining = svc->closed = true;
     svc_waits_end(svc);
+    svc_op_waits_end(svc);
     svc_waits_release(svc);
+    svc_op_waits_release(svc);
     assert(!svc->in_flight);
+    svc_tally_free(svc->tally);
     free(svc);
 }
 
@@ -118,6 +130,7 @@ void svc_drain(struct svc *svc)
 {
     svc->draining = true;
     svc_waits_end(svc);
+    svc_op_waits_end(svc);
 }
 
 size_t svc_in_flight(const struct svc *svc)
@@ -150,6 +163,8 @@ static void on_gone(struct hp_call *call)
     sc->gone = true;
     if (sc->wait)
         svc_wait_gone(sc);
+    else if (sc->op_wait)
+        svc_op_wait_gone(sc);
 }
 
 void svc_dispatch(struct svc *svc, struct hp_call *call)

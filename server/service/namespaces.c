@@ -255,6 +255,7 @@ static void fill_entry(const struct st_audit_row *row, Holdfast__V1__AuditEntry 
     out->prior = row->prior;
     out->actor = unconst(row->actor);
     out->detail = unconst(row->detail);
+    out->operation = unconst(row->operation);
 }
 
 static void finish_audit(struct svc_call *sc)
@@ -287,12 +288,22 @@ static void finish_audit(struct svc_call *sc)
     svc_reply(sc, &response.base);
 }
 
+static bool check_subject(const Holdfast__V1__AuditRequest *req, struct hp_status *status)
+{
+    if (!svc_check_optional("resource", req->resource, status) || !svc_check_optional("operation", req->operation, status))
+        return false;
+    if (!req->resource[0] || !req->operation[0])
+        return true;
+    hp_status_bad_field(status, HP_R_MALFORMED, "operation", req->operation, strlen(req->operation), "not together with resource");
+    return false;
+}
+
 void svc_audit(struct svc_call *sc)
 {
     const Holdfast__V1__AuditRequest *req = sc->request;
     struct hp_status status;
     int64_t max, after_id;
-    if (!hp_check_name("namespace", req->namespace_, &status) || !svc_check_optional("resource", req->resource, &status) ||
+    if (!hp_check_name("namespace", req->namespace_, &status) || !check_subject(req, &status) ||
         !svc_check_page_size(req->page_size, &max, &status) ||
         !svc_page_after_number(sc->arena, SVC_PAGE_AUDIT, req->page_token, &after_id, &status)) {
         svc_fail(sc, &status);
@@ -302,6 +313,7 @@ void svc_audit(struct svc_call *sc)
     if (!item)
         return;
     item->in.audit.resource = req->resource;
+    item->in.audit.operation = req->operation;
     item->in.audit.after_id = after_id;
     item->in.audit.max = max;
     svc_submit(sc, SVC_WHOLE, finish_audit);

@@ -11,6 +11,7 @@
 
 #include "holdfast/v1/lease.pb-c.h"
 #include "service/acquire.h"
+#include "service/tally.h"
 #include "service/wait_line.h"
 
 enum { QUOTA_RETRY_MS = 1000, GIVE_BACK_MS = 5000, FRESH_MS = 3000, TURN_MS = 100 };
@@ -283,8 +284,7 @@ struct give_back {
 static void on_given_back(struct st_item *item)
 {
     struct give_back *give = list_entry(item, struct give_back, item);
-    if ((unsigned)item->outcome < SVC_OUTCOMES)
-        give->svc->outcomes[item->outcome]++;
+    svc_tally_item(give->svc, item);
     if (item->outcome == ST_FREED)
         svc_wait_freed(give->svc, item->ns, item->resource);
     give->svc->in_flight--;

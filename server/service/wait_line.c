@@ -12,6 +12,7 @@
 
 #include "holdfast/v1/lease.pb-c.h"
 #include "service/acquire.h"
+#include "service/tally.h"
 #include "service/wait.h"
 
 enum {
@@ -386,8 +387,7 @@ static void on_tried(struct st_item *item)
     struct svc_call *sc = line->trier;
     /* If it has been answered already, its arena, in which the request is, was left to us. */
     struct hp_arena *arena = sc->call ? NULL : sc->arena;
-    if ((unsigned)item->outcome < SVC_OUTCOMES)
-        svc->outcomes[item->outcome]++;
+    svc_tally_item(svc, item);
     sc->n_open = 0;
     take_outcome(line, waiter, item);
     end_overtime(line);

@@ -115,6 +115,7 @@ static Holdfast__V1__WaitStats *stats(struct fake *f)
 {
     struct fake_call *call = fake_call_bytes(f, "/holdfast.v1.AdminService/Stats", "", 0, 0);
     fake_done(f, f->n_items - 1, ST_FOUND);
+    fake_done(f, f->n_items - 1, ST_FOUND);
     return ((Holdfast__V1__StatsResponse *)fake_assert_ok(call))->waits;
 }
 
