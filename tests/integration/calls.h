@@ -11,11 +11,13 @@
 
 #include "holdfast/v1/admin.pb-c.h"
 #include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/operation.pb-c.h"
 #include "holdfast/v1/resource.pb-c.h"
 
-#define C_LEASE    "/holdfast.v1.LeaseService/"
-#define C_RESOURCE "/holdfast.v1.ResourceService/"
-#define C_ADMIN    "/holdfast.v1.AdminService/"
+#define C_LEASE     "/holdfast.v1.LeaseService/"
+#define C_RESOURCE  "/holdfast.v1.ResourceService/"
+#define C_OPERATION "/holdfast.v1.OperationService/"
+#define C_ADMIN     "/holdfast.v1.AdminService/"
 
 /* A string literal or argument as a message's field. */
 #define C_STR(text) ((char *)(uintptr_t)(text))

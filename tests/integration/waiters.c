@@ -123,7 +123,7 @@ uint32_t w_next(struct w_conn *conn, int ms)
     return conn->order[conn->told++];
 }
 
-Holdfast__V1__AcquireResponse *w_response(struct w_conn *conn, uint32_t call, int ms, c_status *status)
+void *w_message(struct w_conn *conn, uint32_t call, const ProtobufCMessageDescriptor *type, int ms, c_status *status)
 {
     int64_t until = t_now_ms() + ms;
     c_status got;
@@ -142,10 +142,15 @@ Holdfast__V1__AcquireResponse *w_response(struct w_conn *conn, uint32_t call, in
         fail_msg("call %u: %s/%s: %s", call, hp_code_name(got.code), hp_reason_name(got.reason), got.message);
     if (got.code != HP_OK)
         return NULL;
-    void *message = hp_unpack_within(&hp_wire_reply, conn->arena, &holdfast__v1__acquire_response__descriptor,
-                                     replies->replies[0]->payload.data, replies->replies[0]->payload.len, &got);
+    void *message = hp_unpack_within(&hp_wire_reply, conn->arena, type, replies->replies[0]->payload.data,
+                                     replies->replies[0]->payload.len, &got);
     assert_non_null(message);
     return message;
+}
+
+Holdfast__V1__AcquireResponse *w_response(struct w_conn *conn, uint32_t call, int ms, c_status *status)
+{
+    return w_message(conn, call, &holdfast__v1__acquire_response__descriptor, ms, status);
 }
 
 int64_t w_granted(struct w_conn *conn, uint32_t call, int ms)

@@ -24,6 +24,8 @@ uint32_t w_acquire(struct w_conn *conn, const char *resource, const char *reques
 bool w_answered(struct w_conn *conn, uint32_t call);
 /* The next call that is answered within `ms` and wasn't told here before; 0 = none. */
 uint32_t w_next(struct w_conn *conn, int ms);
+/* The call's response, of this type, as w_response. */
+void *w_message(struct w_conn *conn, uint32_t call, const ProtobufCMessageDescriptor *type, int ms, c_status *status);
 /* The Acquire's response; the test fails if there is none within `ms`, or if it is an error and `status` is NULL. NULL: an error.
  */
 Holdfast__V1__AcquireResponse *w_response(struct w_conn *conn, uint32_t call, int ms, c_status *status);
