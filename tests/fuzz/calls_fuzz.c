@@ -1,7 +1,7 @@
 /*
  * calls_fuzz.c - the services, with a store that is played (tests/unit/service/fake.h): the bytes are a sequence of what happens,
- * each an event and a few bytes more. Calls with any payload come, acquires wait for the same few resources, items end in any way
- * that their kind may, callers go, time passes, turns are given, the server drains.
+ * each an event and a few bytes more. Calls with any payload come, acquires wait for the same few resources, begins and waits for
+ * the same few operations, items end in any way that their kind may, callers go, time passes, turns are given, the server drains.
  *
  * Whatever happens, each call is answered exactly once with a message of its type, and nothing is left behind.
  */
@@ -10,9 +10,10 @@
 #include <string.h>
 
 #include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/operation.pb-c.h"
 #include "unit/service/fake.h"
 
-enum event { CALL, ACQUIRE, DONE, PASS, GO, TURN, CANCEL, DRAIN, EVENTS };
+enum event { CALL, ACQUIRE, DONE, PASS, GO, TURN, CANCEL, DRAIN, BEGIN, WAIT, EVENTS };
 enum { OPEN_MAX = 24, ITEMS_MAX = 800, EVENTS_MAX = 400, STEP_MS = 40 };
 
 struct input {
@@ -84,6 +85,36 @@ static void cancel(struct fake *f, struct input *in)
     fake_call(f, "/holdfast.v1.LeaseService/CancelWait", &request, 0);
 }
 
+static const unsigned char print[32] = "the fingerprint of all of them.";
+
+static void begin(struct fake *f, struct input *in)
+{
+    static const char *const ids[] = {"", "r1", "r2", "r3"};
+    Holdfast__V1__BeginRequest request = HOLDFAST__V1__BEGIN_REQUEST__INIT;
+    uint8_t bits = next(in), wait = next(in);
+    request.namespace_ = (char *)"default";
+    request.key = (char *)(uintptr_t)resource_of(bits);
+    request.type = bits & 0x40 ? (char *)"u" : (char *)"t";
+    request.parameters_case = HOLDFAST__V1__BEGIN_REQUEST__PARAMETERS_FINGERPRINT;
+    request.fingerprint.data = (uint8_t *)(uintptr_t)print;
+    request.fingerprint.len = sizeof(print);
+    request.holder = (char *)"h";
+    request.request_id = (char *)(uintptr_t)ids[bits >> 2 & 3];
+    request.ttl_ms = 1000;
+    request.wait_ms = wait * STEP_MS;
+    fake_call(f, "/holdfast.v1.OperationService/Begin", &request, bits & 0x80 ? 1000 : 0);
+}
+
+static void wait_for(struct fake *f, struct input *in)
+{
+    Holdfast__V1__WaitOperationRequest request = HOLDFAST__V1__WAIT_OPERATION_REQUEST__INIT;
+    uint8_t bits = next(in);
+    request.namespace_ = (char *)"default";
+    request.key = (char *)(uintptr_t)resource_of(bits);
+    request.wait_ms = (bits >> 2) * STEP_MS;
+    fake_call(f, "/holdfast.v1.OperationService/Wait", &request, 0);
+}
+
 static void go(struct fake *f, uint8_t which)
 {
     for (size_t i = 0; i < f->n_calls; i++) {
@@ -112,6 +143,43 @@ static void end_acquire(struct st_item *item, uint8_t bits)
         item->out.acquire.tokens[i] = 1 + bits;
 }
 
+/* What is told stays until the item is done. */
+static void end_operation(struct st_item *item, uint8_t bits)
+{
+    static struct st_op_row row;
+    static struct st_op_policy_row policy = {.type = "t"};
+    static struct st_action_row action = {.name = "a", .function = "s.f", .role = "r"};
+    row = (struct st_op_row){.key = item->resource ? item->resource : "k",
+                             .type = bits & 0x80 ? "u" : "t",
+                             .fingerprint = {print, sizeof(print)},
+                             .holder = "other",
+                             .state = 1 + bits % 7,
+                             .remaining_ms = (bits >> 3 & 15) * STEP_MS};
+    switch (item->kind) {
+    case ST_OP_GET:
+    case ST_OP_LIST:
+        item->out.ops = (struct st_op_rows){.rows = &row, .n = 1};
+        break;
+    case ST_OP_BEGIN:
+    case ST_OP_RECORD:
+    case ST_OP_EXECUTE:
+        item->out.op = (struct st_op_told){
+            .attempt = 1, .token = 1 + bits, .ttl_ms = 1000, .state = 1 + (bits & 1), .remaining_ms = (bits >> 3) * STEP_MS};
+        break;
+    case ST_SET_OP_POLICY:
+    case ST_LIST_OP_POLICIES:
+        item->out.op_policies = (struct st_op_policies_told){.rows = &policy, .n = 1, .needed_ms = 5, .more = bits & 1};
+        break;
+    case ST_REGISTER_ACTION:
+    case ST_LIST_ACTIONS:
+        item->out.actions = (struct st_actions_told){.rows = &action, .n = 1, .message = "no", .more = bits & 1};
+        break;
+    default:
+        if (item->kind >= ST_OP_SENDING && item->kind <= ST_OP_COMPENSATE && item->kind != ST_OP_ATTEMPTS)
+            item->out.op_moved = (struct st_op_moved){.state = 1 + bits % 7, .revision = bits, .attempts = bits};
+    }
+}
+
 /* The outcomes that this kind may have, besides those that all have. */
 static size_t outcomes_of(enum st_kind kind, const enum st_outcome **list)
 {
@@ -126,12 +194,24 @@ static size_t outcomes_of(enum st_kind kind, const enum st_outcome **list)
     static const enum st_outcome reads[] = {ST_FOUND, ST_NO_SUCH_RESOURCE};
     static const enum st_outcome namespaces[] = {ST_FOUND, ST_CONFLICT, ST_CONTRADICTION};
     static const enum st_outcome lists[] = {ST_FOUND};
+    static const enum st_outcome begins[] = {ST_OP_IN_PROGRESS,     ST_OP_STARTED,  ST_OP_STARTED_AGAIN,
+                                             ST_OP_REPLAYED,        ST_OP_UNKNOWN,  ST_OP_REVIEW,
+                                             ST_OP_REPLAYED_FAILED, ST_OP_CONFLICT, ST_OP_REPLAYED_CANCELLED};
+    static const enum st_outcome once[] = {
+        ST_OP_DONE,      ST_OP_REPLAYED, ST_OP_CONFLICT,       ST_OP_IN_PROGRESS,       ST_OP_RAISED,
+        ST_OP_NO_ACTION, ST_OP_UNKNOWN,  ST_OP_STALE_RESOURCE, ST_OP_RESOURCE_NOT_HELD, ST_OP_VERSION};
+    static const enum st_outcome changes[] = {ST_OP_DONE,    ST_OP_DONE_AGAIN, ST_OP_STALE, ST_OP_NOT_HELD,
+                                              ST_OP_ILLEGAL, ST_OP_REVISION,   ST_OP_NONE,  ST_OP_CONFLICT};
+    static const enum st_outcome tells[] = {ST_FOUND, ST_OP_NONE};
+    static const enum st_outcome policies[] = {ST_FOUND, ST_OP_RETENTION, ST_CONTRADICTION};
+    static const enum st_outcome actions[] = {ST_FOUND, ST_CONFLICT, ST_OP_BAD_ACTION, ST_OP_NO_ACTION};
 #define GIVE(array) return *list = (array), sizeof(array) / sizeof((array)[0])
     switch (kind) {
     case ST_ACQUIRE:
     case ST_ACQUIRE_ALL:
         GIVE(acquires);
     case ST_RENEW:
+    case ST_OP_RENEW:
         GIVE(renewals);
     case ST_RELEASE:
     case ST_LEAVE:
@@ -149,6 +229,24 @@ static size_t outcomes_of(enum st_kind kind, const enum st_outcome **list)
     case ST_CREATE_NAMESPACE:
     case ST_SET_NAMESPACE:
         GIVE(namespaces);
+    case ST_OP_BEGIN:
+        GIVE(begins);
+    case ST_OP_RECORD:
+    case ST_OP_EXECUTE:
+        GIVE(once);
+    case ST_OP_SENDING:
+    case ST_OP_FINISH:
+    case ST_OP_DECIDE:
+    case ST_OP_COMPENSATE:
+        GIVE(changes);
+    case ST_OP_GET:
+    case ST_OP_ATTEMPTS:
+        GIVE(tells);
+    case ST_SET_OP_POLICY:
+        GIVE(policies);
+    case ST_REGISTER_ACTION:
+    case ST_REMOVE_ACTION:
+        GIVE(actions);
     default:
         GIVE(lists);
     }
@@ -166,6 +264,8 @@ static void end_item(struct fake *f, struct input *in)
     size_t n = outcomes_of(item->kind, &list);
     if (item->kind == ST_ACQUIRE || item->kind == ST_ACQUIRE_ALL)
         end_acquire(item, bits);
+    else
+        end_operation(item, bits);
     memcpy(item->sqlstate, "XX000", sizeof(item->sqlstate));
     fake_done(f, which, how & 0x80 ? always[how % (sizeof(always) / sizeof(always[0]))] : list[how % n]);
 }
@@ -191,6 +291,10 @@ static void happen(struct fake *f, enum event event, struct input *in)
         fake_turn(f, "default", resource_of(next(in)));
     else if (event == DRAIN)
         svc_drain(f->svc);
+    else if (event == BEGIN && room)
+        begin(f, in);
+    else if (event == WAIT && room)
+        wait_for(f, in);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
