@@ -48,6 +48,18 @@ static void test_cli(void **state)
     expect_fine(shell(block("namespaces")), "ledger/7");
 }
 
+static void test_operation(void **state)
+{
+    (void)state;
+    struct t_result result = shell(block("operation"));
+    expect_fine(result, "not again: exit status 5\n");
+    const char *sent = strstr(result.out, "the money is sent");
+    assert_non_null(sent);
+    assert_null(strstr(sent + 1, "the money is sent"));
+    assert_non_null(strstr(result.out, "SUCCEEDED"));
+    assert_non_null(strstr(result.out, "receipt 17"));
+}
+
 static void test_c(void **state)
 {
     (void)state;
@@ -105,6 +117,19 @@ static void test_sql(void **state)
     PQfinish(conn);
 }
 
+/* The second time nothing is done: the transaction finds out by itself. */
+static void test_sql_operation(void **state)
+{
+    (void)state;
+    PGconn *conn = t_connect(server->dsn);
+    t_sql(conn, "CREATE TABLE account (id text PRIMARY KEY, balance int); INSERT INTO account VALUES ('alice', 1000)");
+    for (int i = 0; i < 2; i++)
+        expect_fine(psql(block("sql-operation"), "0"), "");
+    assert_int_equal(t_sql_int(conn, "SELECT balance FROM account"), 900);
+    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.outbox WHERE operation = 'debit/7'"), 1);
+    PQfinish(conn);
+}
+
 static int begin(void **state)
 {
     (void)state;
@@ -120,9 +145,9 @@ static int begin(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(test_cli, t_teardown),
-        cmocka_unit_test_teardown(test_c, t_teardown),
-        cmocka_unit_test_teardown(test_sql, t_teardown),
+        cmocka_unit_test_teardown(test_cli, t_teardown),           cmocka_unit_test_teardown(test_c, t_teardown),
+        cmocka_unit_test_teardown(test_sql, t_teardown),           cmocka_unit_test_teardown(test_operation, t_teardown),
+        cmocka_unit_test_teardown(test_sql_operation, t_teardown),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
