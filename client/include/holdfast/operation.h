@@ -5,16 +5,19 @@
  * same result, whether the first one succeeded a year ago or is still at it; with other parameters it is a conflict. So a request
  * that timed out, a schedule that fires twice, a retry and a person who presses the button again all end in one result.
  *
- *     hf_begin_options options = {.key = "settlement/2026-11-30", .type = "settlement", .parameters_json =
- * "{\"day\":\"2026-11-30\"}"}; if (hf_operation_begin(client, &options, &operation, &outcome, &error) != HF_OK) ... switch
- * (outcome->kind) { case HF_OUTCOME_STARTED:                         // it is ours: do the work, and say how it ended if
- * (hf_operation_sending(operation, &error) != HF_OK) ...     // only before an effect outside of Holdfast
+ *     hf_begin_options options = {.key = "settlement/2026-11-30", .type = "settlement",
+ *                                 .parameters_json = "{\"day\":\"2026-11-30\"}"};
+ *     if (hf_operation_begin(client, &options, &operation, &outcome, &error) != HF_OK) ...
+ *     switch (outcome->kind) {
+ *     case HF_OUTCOME_STARTED: // it is ours: do the work, and say how it ended
+ *         if (hf_operation_sending(operation, &error) != HF_OK) ... // only before an effect outside of Holdfast
  *         ... the work ...
  *         if (hf_operation_complete(operation, "42", 2, NULL, NULL, &error) != HF_OK) ...
  *         break;
- *     case HF_OUTCOME_REPLAYED: ...                    // it has ended: outcome->result
- *     case HF_OUTCOME_IN_PROGRESS: ...                 // somebody is at it
- *     case HF_OUTCOME_UNKNOWN: case HF_OUTCOME_REVIEW: // a person has to settle it
+ *     case HF_OUTCOME_REPLAYED: ...    // it has ended: outcome->result
+ *     case HF_OUTCOME_IN_PROGRESS: ... // somebody is at it
+ *     case HF_OUTCOME_UNKNOWN:
+ *     case HF_OUTCOME_REVIEW: ...      // a person has to settle it
  *     }
  *     hf_operation_free(operation);
  *     hf_outcome_free(outcome);
