@@ -1,5 +1,6 @@
 /*
- * demo_test.c - `holdfast demo` plays its story to the end, again and again, and says what happened.
+ * demo_test.c - `holdfast demo` plays its story to the end, again and again, and says what happened; `holdfast demo operations`
+ * makes its experiments, and each comes out as expected.
  */
 #include "harness/served.h"
 
@@ -52,6 +53,66 @@ static void really_happened(void **state)
     assert_string_equal(t_cli(server, "read", resource, NULL).out, "balance 80, by B");
 }
 
+/* ---- operations ---- */
+
+static const char *const measured[] = {
+    "200 effects and 1400 replays; looking first gave ",
+    "1000 effects, 0 lost, 0 twice; 1000 replays (",
+    "in progress after ",
+    "a takeover (token ",
+    "inserted 1, reused 1, payment-",
+    "unknown; Retry OUTCOME_UNKNOWN, Compensate OUTCOME_UNKNOWN; reconciled, the result is replayed",
+    "made, then the same one again"};
+enum { EXPERIMENTS = sizeof(measured) / sizeof(measured[0]) };
+
+static struct t_result experiments(const char *option)
+{
+    const char *argv[] = {T_HOLDFAST, "--server", server->url, "demo", "operations", option, NULL};
+    struct t_result result = t_run(argv, NULL, 120000);
+
+    if (result.status)
+        fail_msg("exit %d\n%s%s", result.status, result.out, result.err);
+    assert_string_equal(result.err, "");
+    for (size_t i = 0; i < EXPERIMENTS; i++)
+        t_contains(result.out, measured[i]);
+    return result;
+}
+
+/* Checking first is shown to be no way: by how much it fails is up to the machine. And the database tells the same as the callers.
+ */
+static void operations(void **state)
+{
+    struct t_result result = experiments(NULL);
+    char *at = strstr(result.out, "operations demo/"), *looked = strstr(result.out, "looking first gave ");
+    (void)state;
+
+    t_contains(result.out, "7 of 7 experiments came out as expected.\n");
+    assert_non_null(at);
+    assert_true(atoi(looked + strlen("looking first gave ")) > 200);
+    const char *run = t_printf("%.*s", (int)strcspn(at + 11, "…"), at + 11);
+    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.operation WHERE key LIKE '%sduplicates/%%' AND state = 3", run),
+                     200);
+    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.attempt WHERE key LIKE '%sduplicates/%%'", run), 200);
+    assert_int_equal(t_sql_int(conn, "SELECT count(*) FROM holdfast.attempt WHERE key LIKE '%sfailures/%%' AND outcome = 1", run),
+                     1000);
+    assert_true(t_sql_int(conn, "SELECT count(*) FROM holdfast.attempt WHERE key LIKE '%sfailures/%%' AND outcome = 2", run) > 150);
+}
+
+static void operations_as_json(void **state)
+{
+    const char *at = experiments("--json").out;
+    int lines = 0;
+    (void)state;
+
+    for (; *at; at += strcspn(at, "\n") + 1, lines++) {
+        assert_int_equal(strncmp(at, "{\"experiment\":\"", 15), 0);
+        const char *line = t_printf("%.*s", (int)strcspn(at, "\n"), at);
+        t_contains(line, ",\"expected\":\"");
+        t_contains(line, ",\"good\":true}");
+    }
+    assert_int_equal(lines, EXPERIMENTS);
+}
+
 /* Without a server, and with one that dies in the middle, it says so and leaves nobody behind. */
 static void server_dies(void **state)
 {
@@ -70,10 +131,9 @@ static void server_dies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(takeover),
-        cmocka_unit_test(as_json),
-        cmocka_unit_test(really_happened),
-        cmocka_unit_test_teardown(server_dies, t_teardown),
+        cmocka_unit_test(takeover),           cmocka_unit_test(as_json),
+        cmocka_unit_test(really_happened),    cmocka_unit_test(operations),
+        cmocka_unit_test(operations_as_json), cmocka_unit_test_teardown(server_dies, t_teardown),
     };
     return cmocka_run_group_tests(tests, serve, end_serving);
 }
