@@ -176,7 +176,7 @@ void peer_done(struct peer_worker *worker, bool good)
 
 static enum peer_work work_of(const char *name)
 {
-    static const char *const names[] = {"cycle", "renew", "write", "once"};
+    static const char *const names[] = {"cycle", "renew", "write", "once", "begin", "execute"};
 
     for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
         if (!strcmp(name, names[i]))

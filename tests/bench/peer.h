@@ -21,6 +21,9 @@
  *   renew   one lease that is held is prolonged
  *   write   a value of 64 bytes is written, only if the writer's lease or token is the newest
  *   once    a record under a key that never was before is kept, only if there is none
+ *   begin   such a record is made and then given its result, by whoever made it
+ *   execute such a record is kept in the transaction that changes a row elsewhere
+ * The last two only where there are transactions (compare asks no others).
  *
  * One thread. Errors end the program with a message: a generator has nothing to save.
  */
@@ -33,7 +36,7 @@
 #include <sys/types.h>
 
 enum { PEER_KEYS = 16, PEER_VALUE = 64 };
-enum peer_work { PEER_CYCLE, PEER_RENEW, PEER_WRITE, PEER_ONCE };
+enum peer_work { PEER_CYCLE, PEER_RENEW, PEER_WRITE, PEER_ONCE, PEER_BEGIN, PEER_EXECUTE };
 
 struct peer;
 struct peer_bench;

@@ -5,6 +5,8 @@
  *   renew  UPDATE of the deadline of one lease, by its token
  *   write  one statement: the lease's row FOR SHARE, if it lives and the token fits, then UPDATE of the value
  *   once   INSERT … ON CONFLICT DO NOTHING
+ *   begin  the same with a deadline, then UPDATE with the result where the token fits and the deadline has not passed
+ *   execute  one statement: INSERT … ON CONFLICT DO NOTHING, UPDATE of a row of another table if it was inserted
  *
  *     Packages: libpq-dev
  *     Links: -lpq
@@ -47,6 +49,15 @@ static const struct {
                     {4},
                     "data"},
     [PEER_ONCE] = {{"INSERT INTO once (id, value) VALUES ($1, $2) ON CONFLICT DO NOTHING"}, {2}, "once"},
+    [PEER_BEGIN] =
+        {{"INSERT INTO once (id, token, deadline) VALUES ($1, 1, clock_timestamp() + interval '60s') ON CONFLICT DO NOTHING",
+          "UPDATE once SET value = $2, deadline = NULL WHERE id = $1 AND token = 1 AND deadline > clock_timestamp()"},
+         {1, 2},
+         "once"},
+    [PEER_EXECUTE] = {{"WITH i AS (INSERT INTO once (id, value) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING id) "
+                       "UPDATE data SET fence = fence + 1 WHERE key = $3::text::bigint AND EXISTS (SELECT FROM i)"},
+                      {3},
+                      "data"},
 };
 static PGconn *admin;
 static long long updated_before;
@@ -90,7 +101,8 @@ static void start(struct peer_bench *bench)
     sql("CREATE TABLE lease (task bigint PRIMARY KEY, holder text, token bigint NOT NULL DEFAULT 0, "
         "deadline timestamptz NOT NULL DEFAULT '-infinity') WITH (fillfactor = 50)");
     sql("CREATE TABLE data (key bigint PRIMARY KEY, value text, fence bigint NOT NULL DEFAULT 0) WITH (fillfactor = 50)");
-    sql("CREATE TABLE once (id text PRIMARY KEY, value text, at timestamptz NOT NULL DEFAULT clock_timestamp())");
+    sql("CREATE TABLE once (id text PRIMARY KEY, value text, token bigint, deadline timestamptz, at timestamptz NOT NULL DEFAULT "
+        "clock_timestamp())");
     if (bench->work == PEER_CYCLE)
         sql("INSERT INTO lease SELECT g FROM generate_series(0, %u) g", rows - 1);
     else
@@ -114,7 +126,8 @@ static void send_statement(struct worker *w)
 
     snprintf(task, sizeof(task), "%u", w->base.id * PEER_KEYS + key);
     snprintf(token, sizeof(token), "%lld", w->token[key]);
-    if (work == PEER_ONCE) {
+    if (work >= PEER_ONCE) {
+        snprintf(token, sizeof(token), "%s", task); /* execute: the row to be changed */
         snprintf(task, sizeof(task), "once:%u:%llu", w->base.id, (unsigned long long)w->base.n);
         values[1] = peer_value;
     }
@@ -158,7 +171,7 @@ static void answered(void *arg)
             break;
         take_result(w, result);
     }
-    if (w->rows == 1 && w->base.bench->work == PEER_CYCLE && w->base.step++ == 0)
+    if (w->rows == 1 && plans[w->base.bench->work].sql[1] && w->base.step++ == 0)
         send_statement(w);
     else
         peer_done(&w->base, w->rows == 1);
@@ -207,8 +220,12 @@ static const char *check(struct peer_bench *bench)
         PQfinish(((struct worker *)peer_worker(bench, i))->conn);
     while (sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'") > 1)
         usleep(10000); /* a backend tells its counts when it ends, if not before */
-    if (bench->work == PEER_ONCE)
-        return sql("SELECT count(*) FROM once") == done ? NULL : "there are not as many records";
+    if (bench->work >= PEER_ONCE && sql("SELECT count(*) FROM once WHERE value IS NOT NULL") != done)
+        return "there are not as many records";
+    if (bench->work == PEER_EXECUTE && sql("SELECT sum(fence) FROM data") != done)
+        return "not as many rows were changed as there are records";
+    if (bench->work >= PEER_ONCE)
+        return NULL;
     if (sql("SELECT pg_stat_get_tuples_updated('%s'::regclass)", table) - updated_before != done * steps)
         return "not as many rows were updated";
     if (bench->work == PEER_CYCLE && sql("SELECT sum(token) FROM lease") != done)
