@@ -288,6 +288,7 @@ static bool failures(struct demo_ops *demo, bool *good)
 
 struct timed {
     double in_progress_ms, waited_ms, late_ms;
+    double from_start_ms; /* to the answer of the one that waited */
     bool told, replayed, late;
 };
 
@@ -320,8 +321,10 @@ static bool wait_for_first(struct demo_ops *demo, const Holdfast__V1__BeginReque
         answered = hfi_async_next(demo->async, HFI_NEVER);
         if (answered->result != HF_OK)
             return demo_failed(demo, answered);
-        if (answered == waiting)
+        if (answered == waiting) {
             t->waited_ms = now_ms() - sent;
+            t->from_start_ms = now_ms() - start;
+        }
     }
     t->replayed = is_replayed((const Holdfast__V1__BeginResponse *)waiting->response);
     return true;
@@ -356,7 +359,8 @@ static bool timing(struct demo_ops *demo, bool *good)
     if (!begun)
         return false;
     t.late = is_replayed(begun);
-    *good = t.told && t.replayed && t.late && t.waited_ms >= 150;
+    /* It was answered by the end of the work; how long it waited for that hangs on when a busy machine let it come. */
+    *good = t.told && t.replayed && t.late && t.from_start_ms >= 290;
     snprintf(demo->expected, sizeof(demo->expected),
              "in progress at once; or, waiting, the stored result after about 200 ms; later at once");
     snprintf(demo->measured, sizeof(demo->measured), "%s after %.1f ms; waiting, %s after %.0f ms; later %s after %.1f ms",
