@@ -230,6 +230,11 @@ BEGIN
             RETURN;
         END IF;
     END IF;
+    -- How the server's sessions plan fits its own statements, and not what an action may join and count.
+    RESET plan_cache_mode;
+    RESET enable_hashjoin;
+    RESET enable_mergejoin;
+    RESET enable_seqscan;
     EXECUTE pg_catalog.format('SELECT %s($1, $2)', p_call) INTO result USING p_key, p_args::jsonb;
     checked := holdfast.after_action(p_settings, pg_catalog.current_setting('search_path'), writes);
     IF checked THEN

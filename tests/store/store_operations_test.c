@@ -466,6 +466,38 @@ static void an_action_runs_once(void **state)
     assert_int_equal(t_sql_int(sql, "SELECT sum(times) FROM app.ran"), 1);
 }
 
+/* Not as the server's own statements, for which some plans are ruled out; the next batch has the server's settings again. */
+static void an_action_is_planned_like_anybodys_sql(void **state)
+{
+    (void)state;
+    struct work w;
+    register_action();
+    const char *owner = t_sql(sql, "SELECT proowner::regrole FROM pg_proc WHERE oid = 'app.act'::regproc");
+    t_sql(
+        sql,
+        "CREATE FUNCTION app.plans(key text, args jsonb) RETURNS jsonb LANGUAGE sql SECURITY DEFINER SET search_path = pg_catalog, "
+        "pg_temp AS $f$ SELECT to_jsonb(concat_ws(' ', current_setting('enable_hashjoin'), current_setting('enable_mergejoin'), "
+        "current_setting('enable_seqscan'), current_setting('plan_cache_mode'))) $f$; ALTER FUNCTION app.plans OWNER TO %s",
+        owner);
+    prepare(&w, ST_REGISTER_ACTION, "")->resource = NULL;
+    w.item.in.actions = (struct st_actions){.name = "plans", .function = "app.plans", .timeout_ms = 10000, .actor = "test"};
+    assert_int_equal(call(&w), ST_FOUND);
+    for (int i = 0; i < 2; i++) {
+        prepare_execute(&w, t_printf("k%d", i), "plans", "");
+        w.look = look_told;
+        assert_int_equal(call(&w), ST_OP_DONE);
+        assert_string_equal(told_text, "\"on on on auto\"||me|3||");
+    }
+    /* What the server plans is as ever: the setting at the next statement's start, told by what is kept of it. */
+    t_sql(sql,
+          "CREATE TABLE public.seen (hashjoin text); CREATE FUNCTION public.see() RETURNS trigger LANGUAGE plpgsql AS $f$ BEGIN "
+          "INSERT INTO public.seen VALUES (current_setting('enable_hashjoin')); RETURN NEW; END $f$; CREATE TRIGGER see BEFORE "
+          "INSERT OR UPDATE ON holdfast.operation FOR EACH ROW EXECUTE FUNCTION public.see()");
+    prepare_execute(&w, "k2", "plans", "");
+    assert_int_equal(call(&w), ST_OP_DONE);
+    assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM public.seen WHERE hashjoin = 'off'"), 2); /* made, and done */
+}
+
 /* A slow one holds up neither other work, nor what is executed after it. */
 static void a_slow_action_delays_nothing_else(void **state)
 {
@@ -552,6 +584,7 @@ int main(void)
         STORE_TEST(a_locked_row_delays_nobody),
         ACTION_TEST(each_kind_repeats_its_answer),
         ACTION_TEST(an_action_runs_once),
+        ACTION_TEST(an_action_is_planned_like_anybodys_sql),
         ACTION_TEST(a_slow_action_delays_nothing_else),
         ACTION_TEST(what_was_not_begun_is_sent_again),
         ACTION_TEST(an_executor_that_is_killed),
