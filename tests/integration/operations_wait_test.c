@@ -106,17 +106,17 @@ static void a_waiter_takes_over_when_the_owners_lease_ends(void **state)
 {
     (void)state;
     struct w_conn *w = w_open(two->url);
-    int64_t start = t_now_ms(), token = o_start(rpc, "take", "again", 700);
+    int64_t start = t_now_ms(), token = o_start(rpc, "take", "again", 2000);
     uint32_t first = begin(w, "take", "again", "first", 20000), second = begin(w, "take", "again", "second", 20000);
     Holdfast__V1__BeginResponse *got = begun(w, first);
     int64_t took = t_now_ms() - start;
-    print_message("[     INFO ] an attempt under a lease of 700 ms was taken over after %lld ms\n", (long long)took);
+    print_message("[     INFO ] an attempt under a lease of 2,000 ms was taken over after %lld ms\n", (long long)took);
     assert_int_equal(got->outcome_case, BEGUN(STARTED));
     assert_int_equal(got->started->trigger, HOLDFAST__V1__TRIGGER__KIND__TAKEOVER);
     assert_int_equal(got->started->attempt, 2);
     assert_true(got->started->token > token);
-    assert_true(took >= 690);
-    assert_true(got->started->waited_ms >= 300 && got->started->waited_ms <= took + 1);
+    assert_true(took >= 1990);
+    assert_true(got->started->waited_ms > 0 && got->started->waited_ms <= took + 1);
     assert_false(w_answered(w, second));
     c_status status;
     assert_null(o_complete(rpc, "take", token, "too late", &status));
@@ -130,7 +130,7 @@ static void what_was_being_sent_is_not_taken_over(void **state)
 {
     (void)state;
     struct w_conn *w = w_open(two->url);
-    int64_t token = o_start(rpc, "sent", "again", 700);
+    int64_t token = o_start(rpc, "sent", "again", 3000);
     o_sending(rpc, "sent", token, NULL);
     uint32_t patient = begin(w, "sent", "again", "p", 20000), watching = wait_for(w, "sent", 20000);
     assert_int_equal(begun(w, patient)->outcome_case, BEGUN(UNKNOWN));
@@ -204,7 +204,7 @@ static void a_crowd_costs_no_more_than_one(void **state)
     int64_t asked = questions() - before;
     print_message("[     INFO ] %d callers that waited for one key were told after %lld ms, by %lld questions\n", 2 * N,
                   (long long)(t_now_ms() - start), (long long)asked);
-    assert_true(asked <= 20); /* some polls may have been on their way */
+    assert_true(asked < N / 5); /* polls go on meanwhile, on a busy machine for longer */
     assert_int_equal(o_attempts(rpc, "crowd")->n_attempts, 1);
     w_close(w);
 }
@@ -219,7 +219,7 @@ static void who_goes_waits_no_more(void **state)
 {
     (void)state;
     struct w_conn *gone = w_open(one->url), *w = w_open(one->url);
-    int64_t token = o_start(rpc, "gone", "again", 1000);
+    int64_t token = o_start(rpc, "gone", "again", 4000);
     begin(gone, "gone", "again", "gone", 20000);
     wait_for(gone, "gone", 20000);
     begun(gone, begin(gone, "gone", "again", "they have come", 0));
