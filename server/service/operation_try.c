@@ -73,6 +73,17 @@ static void no_outcome(struct svc_op_line *line, const struct svc_call *trier, e
     svc_op_line_retry(line);
 }
 
+static void tell_failure(struct svc_op_line *line, struct outcome *outcome)
+{
+    struct hp_status status;
+    outcome->status = &status;
+    if (outcome->item->outcome == ST_OP_CONFLICT)
+        svc_op_conflict(line->key, &status);
+    else if (!svc_item_status(line->svc, outcome->item, &status))
+        hp_status_set(&status, HP_R_INTERNAL, "unexpected outcome %d of a begin", (int)outcome->item->outcome);
+    tell_outcome(line, outcome, tell_status);
+}
+
 void svc_op_take_outcome(struct svc_op_line *line, const struct svc_call *trier, const struct st_item *item)
 {
     struct svc_op_view view = {.state = CO_RUNNING,
@@ -80,7 +91,6 @@ void svc_op_take_outcome(struct svc_op_line *line, const struct svc_call *trier,
                                .holder = item->in.op_begin.holder,
                                .remaining_ms = item->out.op.ttl_ms};
     struct outcome outcome = {.item = item, .trier = trier, .asked_ms = line->asked_ms, .view = &view};
-    struct hp_status status;
     if (item->outcome != ST_OUTCOME_LOST && trier->op_wait)
         trier->op_wait->lost = false;
     switch (item->outcome) {
@@ -112,10 +122,5 @@ void svc_op_take_outcome(struct svc_op_line *line, const struct svc_call *trier,
         tell_outcome(line, &outcome, tell_view);
         return;
     }
-    outcome.status = &status;
-    if (item->outcome == ST_OP_CONFLICT)
-        svc_op_conflict(line->key, &status);
-    else if (!svc_item_status(line->svc, item, &status))
-        hp_status_set(&status, HP_R_INTERNAL, "unexpected outcome %d of a begin", (int)item->outcome);
-    tell_outcome(line, &outcome, tell_status);
+    tell_failure(line, &outcome);
 }
