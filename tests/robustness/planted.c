@@ -23,11 +23,11 @@ static const char pause_sql[] = "CREATE SCHEMA planted; CREATE SEQUENCE planted.
 
 /* ------------------------------------------------------------------------------------------------ the world */
 
-static void plant(struct planted_world *world, const struct planted_text *text)
+void planted_plant(PGconn *conn, const struct planted_text *text)
 {
     if (!text->function)
         return;
-    t_sql(world->conn,
+    t_sql(conn,
           "DO $do$ DECLARE f text; BEGIN SELECT pg_get_functiondef(p.oid) INTO STRICT f FROM pg_proc p WHERE p.proname = '%s' "
           "AND p.pronamespace = 'holdfast'::regnamespace AND strpos(p.prosrc, $x$%s$x$) > 0; "
           "EXECUTE replace(f, $x$%s$x$, $x$%s$x$); END $do$",
@@ -61,8 +61,8 @@ static void open_world(struct planted_world *world, const struct planted_fault *
     oracle_audit_writes(world->conn, "default");
     t_sql(world->conn, "%s", pause_sql);
     for (int i = 0; world->faulty && i < PLANTED_TEXTS; i++)
-        plant(world, &fault->texts[i]);
-    plant(world, &fault->pause);
+        planted_plant(world->conn, &fault->texts[i]);
+    planted_plant(world->conn, &fault->pause);
 }
 
 static void close_world(struct planted_world *world, const struct planted_fault *fault)

@@ -53,6 +53,9 @@ struct planted_fault {
  * said. */
 void planted_play(const struct planted_fault *fault);
 
+/* The function has the wrong text from now on, or the test fails, since it has not the right one. Nothing without a function. */
+void planted_plant(PGconn *conn, const struct planted_text *text);
+
 /* ------------------------------------------------------------------------------------------------ for scenes */
 
 /* The next call that comes to the pause stops there. */
