@@ -459,28 +459,21 @@ static void stopping_ends_all(void **state)
     close(listener);
 }
 
+#define TOO_LONG                                                                                                                   \
+    "ipc:///12345678/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/123456789/12345678"
+
 static void urls_are_read_with_care(void **state)
 {
-    static const char *const bad[] = {"",
-                                      ",",
-                                      "tcp://",
-                                      "tcp://:1",
-                                      "tcp://h",
-                                      "tcp://h:",
-                                      "tcp://h:0",
-                                      "tcp://h:65536",
-                                      "tcp://h:x",
-                                      "tcp://h:1x",
-                                      "tcp://h/:1",
-                                      "tcp://::1:1",
-                                      "tcp://[]:1",
-                                      "ipc://",
-                                      "ws://h:1",
-                                      "tls+tcp://h:1",
-                                      "h:1",
-                                      "tcp://127.0.0.1:1,",
-                                      "ipc:///12345678/123456789/123456789/123456789/123456789/123456789/123456789/123456789/"
-                                      "123456789/123456789/12345678"};
+    static const char *const bad[] = {"",           ",",
+                                      "tcp://",     "tcp://:1",
+                                      "tcp://h",    "tcp://h:",
+                                      "tcp://h:0",  "tcp://h:65536",
+                                      "tcp://h:x",  "tcp://h:1x",
+                                      "tcp://h/:1", "tcp://::1:1",
+                                      "tcp://[]:1", "ipc://",
+                                      "ws://h:1",   "tls+tcp://h:1",
+                                      "h:1",        "tcp://127.0.0.1:1,",
+                                      TOO_LONG};
     static const char *const good[] = {"tcp://127.0.0.1:1", "tcp://[::1]:65535", "tcp://localhost:1,ipc:///x"};
     char why[256];
     (void)state;
