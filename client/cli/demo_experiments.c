@@ -13,7 +13,7 @@
 #define CALL(demo, method, type, request, refused)                                                                                 \
     ((const void *)demo_call(demo, HFI_OPERATION method, &holdfast__v1__##type##__descriptor, &(request).base, refused))
 
-enum { BEGIN_WAIT_MS = 20000, SHORT_TTL_MS = 400 };
+enum { BEGIN_WAIT_MS = 20000, SHORT_TTL_MS = 1500 };
 
 static double now_ms(void)
 {
