@@ -2041,6 +2041,7 @@ DECLARE
     n_made int;
     made tid[];
     told smallint[];
+    ended bigint;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
@@ -2060,7 +2061,8 @@ BEGIN
             PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
                 p_event_payload, pg_catalog.array_fill(true, ARRAY[n]));
         END IF;
-        RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text
+        ended := holdfast.unix_ms(t); -- once, not for each row
+        RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, ended, 1, 0::smallint, ''::text
             FROM pg_catalog.generate_series(1, n) g;
         RETURN;
     END IF;

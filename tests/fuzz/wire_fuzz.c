@@ -12,6 +12,7 @@
 #include "google/rpc/status.pb-c.h"
 #include "holdfast/v1/admin.pb-c.h"
 #include "holdfast/v1/lease.pb-c.h"
+#include "holdfast/v1/operation.pb-c.h"
 #include "holdfast/v1/resource.pb-c.h"
 #include "holdfast/v1/rpc.pb-c.h"
 #include "proto/c/json.h"
@@ -66,6 +67,48 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &holdfast__v1__list_namespaces_response__descriptor,
     &holdfast__v1__audit_request__descriptor,
     &holdfast__v1__audit_response__descriptor,
+    &holdfast__v1__set_operation_policy_request__descriptor,
+    &holdfast__v1__set_operation_policy_response__descriptor,
+    &holdfast__v1__list_operation_policies_request__descriptor,
+    &holdfast__v1__list_operation_policies_response__descriptor,
+    &holdfast__v1__register_action_request__descriptor,
+    &holdfast__v1__register_action_response__descriptor,
+    &holdfast__v1__remove_action_request__descriptor,
+    &holdfast__v1__remove_action_response__descriptor,
+    &holdfast__v1__list_actions_request__descriptor,
+    &holdfast__v1__list_actions_response__descriptor,
+    &holdfast__v1__begin_request__descriptor,
+    &holdfast__v1__begin_response__descriptor,
+    &holdfast__v1__renew_operations_request__descriptor,
+    &holdfast__v1__renew_operations_response__descriptor,
+    &holdfast__v1__record_request__descriptor,
+    &holdfast__v1__record_response__descriptor,
+    &holdfast__v1__mark_sending_request__descriptor,
+    &holdfast__v1__mark_sending_response__descriptor,
+    &holdfast__v1__complete_request__descriptor,
+    &holdfast__v1__finish_response__descriptor,
+    &holdfast__v1__fail_request__descriptor,
+    &holdfast__v1__mark_unknown_request__descriptor,
+    &holdfast__v1__execute_request__descriptor,
+    &holdfast__v1__execute_response__descriptor,
+    &holdfast__v1__submit_request__descriptor,
+    &holdfast__v1__submit_response__descriptor,
+    &holdfast__v1__claim_request__descriptor,
+    &holdfast__v1__claim_response__descriptor,
+    &holdfast__v1__retry_request__descriptor,
+    &holdfast__v1__cancel_request__descriptor,
+    &holdfast__v1__reconcile_request__descriptor,
+    &holdfast__v1__decide_response__descriptor,
+    &holdfast__v1__compensate_request__descriptor,
+    &holdfast__v1__compensate_response__descriptor,
+    &holdfast__v1__get_operation_request__descriptor,
+    &holdfast__v1__get_operation_response__descriptor,
+    &holdfast__v1__wait_operation_request__descriptor,
+    &holdfast__v1__wait_operation_response__descriptor,
+    &holdfast__v1__list_operations_request__descriptor,
+    &holdfast__v1__list_operations_response__descriptor,
+    &holdfast__v1__list_attempts_request__descriptor,
+    &holdfast__v1__list_attempts_response__descriptor,
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
@@ -95,9 +138,9 @@ static size_t largest_struct(const ProtobufCMessageDescriptor *type, unsigned de
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    static const ProtobufCServiceDescriptor *const services[] = {&holdfast__v1__lease_service__descriptor,
-                                                                 &holdfast__v1__resource_service__descriptor,
-                                                                 &holdfast__v1__admin_service__descriptor};
+    static const ProtobufCServiceDescriptor *const services[] = {
+        &holdfast__v1__lease_service__descriptor, &holdfast__v1__resource_service__descriptor,
+        &holdfast__v1__operation_service__descriptor, &holdfast__v1__admin_service__descriptor};
     (void)argc;
     (void)argv;
     for (size_t s = 0; s < sizeof(services) / sizeof(services[0]); s++) {
