@@ -96,9 +96,13 @@ static int setup(void **state)
 {
     (void)state;
     places[PLACES - 1].n_leases = case_ms("HOLDFAST_ENDURANCE_IDLE_LEASES", 1000);
+    /* A PostgreSQL of its own: where others drop their databases, every backend of the cluster is woken for it. */
+    const char *cluster = t_pg_dsn(t_pg_start(NULL));
+    conn = t_connect(cluster);
     for (int i = 0; i < PLACES; i++) {
         struct place *place = &places[i];
-        place->dsn = t_database();
+        t_sql(conn, "CREATE DATABASE idle_%d", i);
+        place->dsn = t_printf("%s dbname=idle_%d", cluster, i);
         place->server = t_server_start("--dsn", place->dsn, NULL);
         place->database = name_of(place->dsn);
         if (place->n_leases < 0)
@@ -108,7 +112,6 @@ static int setup(void **state)
             fail_msg("%s: %s", place->what, t_proc_out(place->client));
     }
     restless = start_self("restless", "", "");
-    conn = t_connect(t_database());
     t_keep();
     return 0;
 }

@@ -25,7 +25,7 @@ struct om_world {
     bool locks;
     struct om_op op[OM_KEYS];
     long steps, count[OM_DOES][256];
-    char key[OM_KEYS][8];
+    char key[OM_KEYS][16];
     struct om_decision last[OM_KEYS];
     struct om_finish ended[OM_KEYS]; /* what was sent last */
 };
