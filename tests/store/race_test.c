@@ -184,6 +184,7 @@ static void what_is_locked_is_the_newest_version(void **state)
     assert_int_equal(ts_acquire(db.a, "w", 1000, "a"), ST_GRANTED);
     wait_before_the_lock("lock_rows");
     wait_before_the_lock("write_batch");
+    t_sql(db.b, "SET lock_timeout = 0"); /* the gate is opened when it is opened */
     t_sql(db.a, "SELECT pg_advisory_lock(" GATE ")");
     ts_send_and_block(db.b, db.asker, t_printf(ACQUIRE, "r", 1000, "b"));
     for (int i = 0; i < 3; i++) {
