@@ -1,7 +1,7 @@
 # packages.sh - installs what Holdfast is built with and tested with, from Debian's packages. Sourced by deploy/quickstart and
 # tests/run; uses their say().
 
-HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler"
+HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libnghttp2-dev libssl-dev zlib1g-dev libjansson-dev"
 HOLDFAST_RUN_PACKAGES="postgresql"
 HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin valgrind"
 HOLDFAST_COVERAGE_PACKAGES="gcovr"

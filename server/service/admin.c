@@ -131,7 +131,7 @@ static bool add_methods(struct svc_call *sc, Holdfast__V1__StatsResponse *out)
     for (size_t i = 0; i <= n; i++) {
         const struct svc_counts *counts = &sc->svc->counts[i];
         holdfast__v1__method_stats__init(&rows[i]);
-        rows[i].method = unconst(i < n ? methods[i].path : "");
+        rows[i].method = unconst(i < n ? methods[i].rpc.path : "");
         rows[i].calls = counts->calls;
         rows[i].ok = counts->ok;
         if (!add_errors(sc, counts, &rows[i]))

@@ -104,7 +104,7 @@ void svc_fail_gone(struct svc_call *sc)
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item)
 {
     struct hp_status status;
-    hp_status_set(&status, HP_R_INTERNAL, "unexpected outcome %d of %s", (int)item->outcome, sc->method->path);
+    hp_status_set(&status, HP_R_INTERNAL, "unexpected outcome %d of %s", (int)item->outcome, sc->method->rpc.path);
     svc_fail(sc, &status);
 }
 

@@ -60,7 +60,7 @@ struct svc_call {
     const struct svc_method *method;
     struct hp_call *call; /* NULL once answered */
     struct hp_arena *arena;
-    const void *request; /* of method->request's type */
+    const void *request; /* of method->rpc.request's type */
     int64_t received_ms, deadline_ms;
     struct io_timer patience;
     bool gone;                   /* nobody reads the answer */

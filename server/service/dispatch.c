@@ -16,58 +16,60 @@
 #include "service/wait.h"
 
 /* A test compares this with the service descriptors. */
-#define LEASE             "/holdfast.v1.LeaseService/"
-#define RESOURCE          "/holdfast.v1.ResourceService/"
-#define OPERATION         "/holdfast.v1.OperationService/"
-#define ADMIN             "/holdfast.v1.AdminService/"
-#define MESSAGES(in, out) &holdfast__v1__##in##__descriptor, &holdfast__v1__##out##__descriptor
+#define LEASE           "/holdfast.v1.LeaseService/"
+#define RESOURCE        "/holdfast.v1.ResourceService/"
+#define OPERATION       "/holdfast.v1.OperationService/"
+#define ADMIN           "/holdfast.v1.AdminService/"
+#define UNARY(in, out)  .request = &holdfast__v1__##in##__descriptor, .response = &holdfast__v1__##out##__descriptor
+#define STREAM(in, out) UNARY(in, out), .server_streams = true
 
 static const struct svc_method methods[] = {
-    {LEASE "Acquire", SVC_WORKER, false, MESSAGES(acquire_request, acquire_response), svc_acquire},
-    {LEASE "CancelWait", SVC_WORKER, false, MESSAGES(cancel_wait_request, cancel_wait_response), svc_cancel_wait},
-    {LEASE "Renew", SVC_WORKER, false, MESSAGES(renew_request, renew_response), svc_renew},
-    {LEASE "Release", SVC_WORKER, false, MESSAGES(release_request, release_response), svc_release},
-    {LEASE "Get", SVC_READER, false, MESSAGES(get_lease_request, get_lease_response), svc_get_lease},
-    {LEASE "List", SVC_READER, false, MESSAGES(list_leases_request, list_leases_response), svc_list_leases},
-    {LEASE "Break", SVC_OPERATOR, false, MESSAGES(break_request, break_response), svc_break},
-    {LEASE "Watch", SVC_READER, true, MESSAGES(watch_leases_request, watch_leases_response), NULL},
-    {RESOURCE "Check", SVC_READER, false, MESSAGES(check_request, check_response), svc_check},
-    {RESOURCE "Write", SVC_WORKER, false, MESSAGES(write_request, write_response), svc_write},
-    {RESOURCE "Read", SVC_READER, false, MESSAGES(read_request, read_response), svc_read},
-    {RESOURCE "List", SVC_READER, false, MESSAGES(list_resources_request, list_resources_response), svc_list_resources},
-    {RESOURCE "Delete", SVC_WORKER, false, MESSAGES(delete_request, delete_response), svc_delete},
-    {OPERATION "Begin", SVC_WORKER, false, MESSAGES(begin_request, begin_response), svc_op_begin},
-    {OPERATION "Renew", SVC_WORKER, false, MESSAGES(renew_operations_request, renew_operations_response), svc_op_renew},
-    {OPERATION "Record", SVC_WORKER, false, MESSAGES(record_request, record_response), svc_op_record},
-    {OPERATION "MarkSending", SVC_WORKER, false, MESSAGES(mark_sending_request, mark_sending_response), svc_op_sending},
-    {OPERATION "Complete", SVC_WORKER, false, MESSAGES(complete_request, finish_response), svc_op_complete},
-    {OPERATION "Fail", SVC_WORKER, false, MESSAGES(fail_request, finish_response), svc_op_fail},
-    {OPERATION "MarkUnknown", SVC_WORKER, false, MESSAGES(mark_unknown_request, finish_response), svc_op_unknown},
-    {OPERATION "Execute", SVC_WORKER, false, MESSAGES(execute_request, execute_response), svc_op_execute},
-    {OPERATION "Submit", SVC_WORKER, false, MESSAGES(submit_request, submit_response), NULL},
-    {OPERATION "Claim", SVC_WORKER, false, MESSAGES(claim_request, claim_response), NULL},
-    {OPERATION "Retry", SVC_OPERATOR, false, MESSAGES(retry_request, decide_response), svc_op_retry},
-    {OPERATION "Cancel", SVC_OPERATOR, false, MESSAGES(cancel_request, decide_response), svc_op_cancel},
-    {OPERATION "Reconcile", SVC_OPERATOR, false, MESSAGES(reconcile_request, decide_response), svc_op_reconcile},
-    {OPERATION "Compensate", SVC_OPERATOR, false, MESSAGES(compensate_request, compensate_response), svc_op_compensate},
-    {OPERATION "Get", SVC_READER, false, MESSAGES(get_operation_request, get_operation_response), svc_op_get},
-    {OPERATION "Wait", SVC_READER, false, MESSAGES(wait_operation_request, wait_operation_response), svc_op_wait},
-    {OPERATION "List", SVC_READER, false, MESSAGES(list_operations_request, list_operations_response), svc_op_list},
-    {OPERATION "ListAttempts", SVC_READER, false, MESSAGES(list_attempts_request, list_attempts_response), svc_op_attempts},
-    {ADMIN "Stats", SVC_READER, false, MESSAGES(stats_request, stats_response), svc_stats},
-    {ADMIN "AdvanceFences", SVC_ADMIN, false, MESSAGES(advance_fences_request, advance_fences_response), svc_advance_fences},
-    {ADMIN "CreateNamespace", SVC_ADMIN, false, MESSAGES(create_namespace_request, create_namespace_response),
-     svc_create_namespace},
-    {ADMIN "SetNamespace", SVC_ADMIN, false, MESSAGES(set_namespace_request, set_namespace_response), svc_set_namespace},
-    {ADMIN "ListNamespaces", SVC_OPERATOR, false, MESSAGES(list_namespaces_request, list_namespaces_response), svc_list_namespaces},
-    {ADMIN "Audit", SVC_OPERATOR, false, MESSAGES(audit_request, audit_response), svc_audit},
-    {ADMIN "SetOperationPolicy", SVC_OPERATOR, false, MESSAGES(set_operation_policy_request, set_operation_policy_response),
+    {{LEASE "Acquire", UNARY(acquire_request, acquire_response)}, SVC_WORKER, svc_acquire},
+    {{LEASE "CancelWait", UNARY(cancel_wait_request, cancel_wait_response)}, SVC_WORKER, svc_cancel_wait},
+    {{LEASE "Renew", UNARY(renew_request, renew_response)}, SVC_WORKER, svc_renew},
+    {{LEASE "Release", UNARY(release_request, release_response)}, SVC_WORKER, svc_release},
+    {{LEASE "Get", UNARY(get_lease_request, get_lease_response)}, SVC_READER, svc_get_lease},
+    {{LEASE "List", UNARY(list_leases_request, list_leases_response)}, SVC_READER, svc_list_leases},
+    {{LEASE "Break", UNARY(break_request, break_response)}, SVC_OPERATOR, svc_break},
+    {{LEASE "Watch", STREAM(watch_leases_request, watch_leases_response)}, SVC_READER, NULL},
+    {{RESOURCE "Check", UNARY(check_request, check_response)}, SVC_READER, svc_check},
+    {{RESOURCE "Write", UNARY(write_request, write_response)}, SVC_WORKER, svc_write},
+    {{RESOURCE "Read", UNARY(read_request, read_response)}, SVC_READER, svc_read},
+    {{RESOURCE "List", UNARY(list_resources_request, list_resources_response)}, SVC_READER, svc_list_resources},
+    {{RESOURCE "Delete", UNARY(delete_request, delete_response)}, SVC_WORKER, svc_delete},
+    {{OPERATION "Begin", UNARY(begin_request, begin_response)}, SVC_WORKER, svc_op_begin},
+    {{OPERATION "Renew", UNARY(renew_operations_request, renew_operations_response)}, SVC_WORKER, svc_op_renew},
+    {{OPERATION "Record", UNARY(record_request, record_response)}, SVC_WORKER, svc_op_record},
+    {{OPERATION "MarkSending", UNARY(mark_sending_request, mark_sending_response)}, SVC_WORKER, svc_op_sending},
+    {{OPERATION "Complete", UNARY(complete_request, finish_response)}, SVC_WORKER, svc_op_complete},
+    {{OPERATION "Fail", UNARY(fail_request, finish_response)}, SVC_WORKER, svc_op_fail},
+    {{OPERATION "MarkUnknown", UNARY(mark_unknown_request, finish_response)}, SVC_WORKER, svc_op_unknown},
+    {{OPERATION "Execute", UNARY(execute_request, execute_response)}, SVC_WORKER, svc_op_execute},
+    {{OPERATION "Submit", UNARY(submit_request, submit_response)}, SVC_WORKER, NULL},
+    {{OPERATION "Claim", UNARY(claim_request, claim_response)}, SVC_WORKER, NULL},
+    {{OPERATION "Retry", UNARY(retry_request, decide_response)}, SVC_OPERATOR, svc_op_retry},
+    {{OPERATION "Cancel", UNARY(cancel_request, decide_response)}, SVC_OPERATOR, svc_op_cancel},
+    {{OPERATION "Reconcile", UNARY(reconcile_request, decide_response)}, SVC_OPERATOR, svc_op_reconcile},
+    {{OPERATION "Compensate", UNARY(compensate_request, compensate_response)}, SVC_OPERATOR, svc_op_compensate},
+    {{OPERATION "Get", UNARY(get_operation_request, get_operation_response)}, SVC_READER, svc_op_get},
+    {{OPERATION "Wait", UNARY(wait_operation_request, wait_operation_response)}, SVC_READER, svc_op_wait},
+    {{OPERATION "List", UNARY(list_operations_request, list_operations_response)}, SVC_READER, svc_op_list},
+    {{OPERATION "ListAttempts", UNARY(list_attempts_request, list_attempts_response)}, SVC_READER, svc_op_attempts},
+    {{ADMIN "Stats", UNARY(stats_request, stats_response)}, SVC_READER, svc_stats},
+    {{ADMIN "AdvanceFences", UNARY(advance_fences_request, advance_fences_response)}, SVC_ADMIN, svc_advance_fences},
+    {{ADMIN "CreateNamespace", UNARY(create_namespace_request, create_namespace_response)}, SVC_ADMIN, svc_create_namespace},
+    {{ADMIN "SetNamespace", UNARY(set_namespace_request, set_namespace_response)}, SVC_ADMIN, svc_set_namespace},
+    {{ADMIN "ListNamespaces", UNARY(list_namespaces_request, list_namespaces_response)}, SVC_OPERATOR, svc_list_namespaces},
+    {{ADMIN "Audit", UNARY(audit_request, audit_response)}, SVC_OPERATOR, svc_audit},
+    {{ADMIN "SetOperationPolicy", UNARY(set_operation_policy_request, set_operation_policy_response)},
+     SVC_OPERATOR,
      svc_set_op_policy},
-    {ADMIN "ListOperationPolicies", SVC_OPERATOR, false,
-     MESSAGES(list_operation_policies_request, list_operation_policies_response), svc_list_op_policies},
-    {ADMIN "RegisterAction", SVC_ADMIN, false, MESSAGES(register_action_request, register_action_response), svc_register_action},
-    {ADMIN "RemoveAction", SVC_ADMIN, false, MESSAGES(remove_action_request, remove_action_response), svc_remove_action},
-    {ADMIN "ListActions", SVC_OPERATOR, false, MESSAGES(list_actions_request, list_actions_response), svc_list_actions},
+    {{ADMIN "ListOperationPolicies", UNARY(list_operation_policies_request, list_operation_policies_response)},
+     SVC_OPERATOR,
+     svc_list_op_policies},
+    {{ADMIN "RegisterAction", UNARY(register_action_request, register_action_response)}, SVC_ADMIN, svc_register_action},
+    {{ADMIN "RemoveAction", UNARY(remove_action_request, remove_action_response)}, SVC_ADMIN, svc_remove_action},
+    {{ADMIN "ListActions", UNARY(list_actions_request, list_actions_response)}, SVC_OPERATOR, svc_list_actions},
 };
 
 enum { MAX_WAITING = 20000 };
@@ -83,7 +85,7 @@ const struct svc_method *svc_methods(size_t *n)
 const struct svc_method *svc_method_find(const char *path)
 {
     for (size_t i = 0; i < N_METHODS; i++)
-        if (!strcmp(methods[i].path, path))
+        if (!strcmp(methods[i].rpc.path, path))
             return &methods[i];
     return NULL;
 }
@@ -148,12 +150,12 @@ static void refuse(struct svc_counts *counts, struct hp_call *call, const struct
 static bool open_now(const struct svc *svc, const struct svc_method *method, struct hp_status *status)
 {
     if (!method->handle)
-        hp_status_set(status, HP_R_NOT_YET, "%s is not implemented yet", method->path);
+        hp_status_set(status, HP_R_NOT_YET, "%s is not implemented yet", method->rpc.path);
     else if (svc->draining && method->handle != svc_stats)
         hp_status_set(status, HP_R_DRAINING, NULL);
     else
         return true;
-    hp_status_meta(status, "method", "%s", method->path);
+    hp_status_meta(status, "method", "%s", method->rpc.path);
     return false;
 }
 
@@ -183,7 +185,7 @@ void svc_dispatch(struct svc *svc, struct hp_call *call)
         refuse(counts, call, &status);
         return;
     }
-    const void *request = hp_unpack(call->arena, method->request, call->payload, call->payload_len, &status);
+    const void *request = hp_unpack(call->arena, method->rpc.request, call->payload, call->payload_len, &status);
     struct svc_call *sc = request ? hp_alloc(call->arena, sizeof(*sc)) : NULL;
     if (!sc) {
         if (request)

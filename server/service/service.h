@@ -25,10 +25,8 @@ struct svc_call;
 
 /* A row of the dispatch table. */
 struct svc_method {
-    const char *path; /* "/holdfast.v1.LeaseService/Acquire" */
+    struct hp_method rpc; /* what a transport has to know */
     enum svc_role role;
-    bool streaming; /* the server answers with a stream */
-    const ProtobufCMessageDescriptor *request, *response;
     /* Checks the request and submits its items, or answers at once. NULL: UNIMPLEMENTED / NOT_YET. */
     void (*handle)(struct svc_call *call);
 };

@@ -7,21 +7,21 @@ libc="$libc|ifaddrs|inttypes|iso646|langinfo|libgen|limits|linux/.*|locale|mallo
 libc="$libc|regex|sched|search|semaphore|setjmp|signal|spawn|stdalign|stdarg|stdatomic|stdbool|stddef|stdint|stdio|stdlib|stdnoreturn"
 libc="$libc|string|strings|sys/.*|syscall|syslog|termios|threads|time|uchar|ucontext|ulimit|unistd|utime|wchar|wctype|wordexp"
 
-messages='"(holdfast/v1|google/rpc|google/protobuf)/[a-z_]+\.pb-c\.h"'
+messages='"(holdfast/v1|google/(rpc|protobuf)|grpc/[a-z]+/[a-z0-9]+)/[a-z_]+\.pb-c\.h"'
 
 # law FOLDER: the table. Prints extended regular expressions for what may stand behind #include there.
 law() {
     case "$1" in
     client/include/holdfast) echo '<holdfast/[a-z]+\.h>' ;;
     client/examples) echo '<holdfast/[a-z]+\.h>' ;;
-    client/lib) printf '%s\n' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
+    client/lib) printf '%s\n' '<(nghttp2|openssl)/[a-z0-9]+\.h>' '"client/lib/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
     client/cli) printf '%s\n' '"client/(cli|lib)/.*"' '"proto/c/.*"' '<holdfast/[a-z]+\.h>' '<protobuf-c/.*>' "$messages" ;;
     proto/c) printf '%s\n' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     schema) echo '"schema/.*"' ;;
     server/base) echo '"base/.*"' ;;
     server/core) echo '"(core|base)/.*"' ;;
     server/store) printf '%s\n' '"(store|core|base)/.*"' '"schema/schema\.h"' '<libpq-fe\.h>' ;;
-    server/net) printf '%s\n' '"(net|base)/.*"' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
+    server/net) printf '%s\n' '<((nghttp2|openssl)/[a-z0-9_]+|zlib|jansson)\.h>' '"(net|base)/.*"' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     server/service) printf '%s\n' '"(service|store|core|base)/.*"' '"proto/c/.*"' '<protobuf-c/.*>' "$messages" ;;
     server/app) printf '%s\n' '"(app|service|net|store|core|base)/.*"' '"proto/c/.*"' '"schema/schema\.h"' "$messages" ;;
     *) return 1 ;;

@@ -40,12 +40,12 @@ static void every_rpc_has_its_row(void **state)
             const ProtobufCMethodDescriptor *rpc = &services[s]->methods[m];
             char *path = t_printf("/%s/%s", services[s]->name, rpc->name);
             assert_true(at < n);
-            assert_string_equal(methods[at].path, path); /* in the order of the protos */
+            assert_string_equal(methods[at].rpc.path, path); /* in the order of the protos */
             assert_ptr_equal(svc_method_find(path), &methods[at]);
-            assert_ptr_equal(methods[at].request, rpc->input);
-            assert_ptr_equal(methods[at].response, rpc->output);
+            assert_ptr_equal(methods[at].rpc.request, rpc->input);
+            assert_ptr_equal(methods[at].rpc.response, rpc->output);
             /* protobuf-c doesn't know which are streams; there is one kind of them. */
-            assert_int_equal(methods[at].streaming, !strcmp(rpc->name, "Watch"));
+            assert_int_equal(methods[at].rpc.server_streams, !strcmp(rpc->name, "Watch"));
         }
     }
     assert_int_equal(at, n);
@@ -59,7 +59,7 @@ static void roles_are_no_lower_than_what_a_method_does(void **state)
     const struct svc_method *methods = svc_methods(&n);
     (void)state;
     for (size_t i = 0; i < n; i++) {
-        const char *name = strrchr(methods[i].path, '/') + 1;
+        const char *name = strrchr(methods[i].rpc.path, '/') + 1;
         bool reads = !strcmp(name, "Get") || !strcmp(name, "List") || !strcmp(name, "Read") || !strcmp(name, "Check") ||
                      !strcmp(name, "Watch") || !strcmp(name, "Stats") || !strcmp(name, "Wait") || !strcmp(name, "ListAttempts");
         assert_int_equal(methods[i].role == SVC_READER, reads);
@@ -78,11 +78,11 @@ static void only_what_is_said_to_be_missing_is_missing(void **state)
     size_t n;
     const struct svc_method *methods = svc_methods(&n);
     for (size_t i = 0; i < n; i++) {
-        const char *name = strrchr(methods[i].path, '/') + 1;
+        const char *name = strrchr(methods[i].rpc.path, '/') + 1;
         bool missing = !strcmp(name, "Watch") || !strcmp(name, "Submit") || !strcmp(name, "Claim");
         assert_int_equal(!methods[i].handle, missing);
         if (missing)
-            fake_assert_error(fake_call_bytes(f, methods[i].path, "", 0, 0), HP_UNIMPLEMENTED, HP_R_NOT_YET);
+            fake_assert_error(fake_call_bytes(f, methods[i].rpc.path, "", 0, 0), HP_UNIMPLEMENTED, HP_R_NOT_YET);
     }
     fake_assert_error(fake_call_bytes(f, "/none", "", 0, 0), HP_UNIMPLEMENTED, HP_R_NO_SUCH_METHOD);
     fake_assert_error(fake_call_bytes(f, LEASE "Get", "\xff", 1, 0), HP_INVALID_ARGUMENT, HP_R_MALFORMED);

@@ -125,7 +125,7 @@ static void answer(struct hp_call *c, const struct hp_status *status, const Prot
         size_t len = protobuf_c_message_get_packed_size(response);
         uint8_t *bytes = malloc(len + 1);
         protobuf_c_message_pack(response, bytes);
-        call->response = protobuf_c_message_unpack(svc_method_find(c->method)->response, NULL, len, bytes);
+        call->response = protobuf_c_message_unpack(svc_method_find(c->method)->rpc.response, NULL, len, bytes);
         assert_non_null(call->response);
         free(bytes);
     }
