@@ -50,7 +50,7 @@ static void call(struct fake *f, struct input *in)
     len = next(in);
     if (len > (size_t)(in->end - in->at))
         len = (size_t)(in->end - in->at);
-    fake_call_bytes(f, method->path, in->at, len, 0);
+    fake_call_bytes(f, method->rpc.path, in->at, len, 0);
     in->at += len;
 }
 
