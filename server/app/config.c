@@ -279,12 +279,40 @@ static bool choose_database(struct app_reading *reading)
     return true;
 }
 
+/* What of TLS belongs together. */
+static bool check_tls(struct app_reading *reading)
+{
+    const struct app_config *cfg = reading->cfg;
+    size_t given = cfg->tls_cert ? APP_TLS_CERT : cfg->tls_key ? APP_TLS_KEY : APP_TLS_CLIENT_CA;
+
+    name_setting(reading, given, reading->source, sizeof(reading->source));
+    if (!cfg->tls_cert != !cfg->tls_key)
+        return app_refuse(reading, "the certificate and its key are given together: --%s is missing",
+                          app_settings[cfg->tls_cert ? APP_TLS_KEY : APP_TLS_CERT].name);
+    return cfg->tls_cert || !cfg->tls_client_ca || app_refuse(reading, "needs --tls-cert and --tls-key too");
+}
+
+/* Whoever can reach the port from elsewhere must show who it is, and nobody between may read how. */
+static bool check_http(struct app_reading *reading)
+{
+    const struct app_config *cfg = reading->cfg;
+
+    name_setting(reading, APP_HTTP, reading->source, sizeof(reading->source));
+    if (!cfg->http || cfg->insecure || app_http_is_local(cfg->http))
+        return true;
+    if (!cfg->require_keys)
+        return app_refuse(reading, "\"%s\" can be reached from other machines: it needs --auth keys, or --insecure", cfg->http);
+    return cfg->tls_cert ||
+           app_refuse(reading, "\"%s\" can be reached from other machines: it needs --tls-cert and --tls-key, or --insecure",
+                      cfg->http);
+}
+
 /* Defaults, and what only the whole can tell. */
 static bool complete(struct app_reading *reading)
 {
     struct app_config *cfg = reading->cfg;
 
-    if (!choose_database(reading))
+    if (!choose_database(reading) || !check_tls(reading) || !check_http(reading))
         return false;
     name_setting(reading, APP_LISTEN, reading->source, sizeof(reading->source));
     if (cfg->n_listen == 0 && !app_parse_listen(reading, APP_DEFAULT_LISTEN))
@@ -310,6 +338,7 @@ static void set_defaults(struct app_config *cfg)
     cfg->drain_timeout_ms = 30000;
     cfg->log_level = LOG_AT_INFO;
     cfg->log_format = LOG_AS_LOGFMT;
+    cfg->http = APP_DEFAULT_HTTP;
 }
 
 bool app_config_read(struct app_config *cfg, const char *const *argv, char *(*lookup)(const char *name), struct app_error *error)
@@ -355,7 +384,7 @@ void app_config_help(FILE *out)
     char flag[64], variable[64];
 
     fprintf(out, "holdfastd " HOLDFAST_VERSION ": leases, fencing tokens and guarded writes on PostgreSQL\n\n"
-                 "usage: holdfastd [--data-dir DIR | --dsn CONNINFO] [--listen NNG-URL]... [FLAG]...\n\n");
+                 "usage: holdfastd [--data-dir DIR | --dsn CONNINFO] [--listen NNG-URL]... [--http HOST:PORT] [FLAG]...\n\n");
     for (size_t i = 0; i < APP_N_SETTINGS; i++) {
         const struct app_setting *s = &app_settings[i];
         snprintf(flag, sizeof(flag), "--%s %s", s->name, s->argument ? s->argument : "");
@@ -368,6 +397,6 @@ void app_config_help(FILE *out)
     }
     fprintf(out, "\nA flag wins over the environment, the environment over the file. In the file the names are those of the flags\n"
                  "without dashes (data-dir = /srv/holdfast), each at most once; a line that begins with # is a comment.\n"
-                 "When it serves it prints: READY nng=URL. SIGTERM drains it, a second one ends it at once.\n"
+                 "When it serves it prints: READY nng=URL http=HOST:PORT. SIGTERM drains it, a second one ends it at once.\n"
                  "Exit status: 0 drained, 1 failure, 2 configuration.\n");
 }

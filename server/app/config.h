@@ -15,9 +15,9 @@
 #include "app/conf_file.h"
 #include "base/log.h"
 
-enum { APP_LISTEN_MAX = 16, APP_CONNECTIONS_MAX = 64, APP_SETTINGS_MAX = 16 };
+enum { APP_LISTEN_MAX = 16, APP_CONNECTIONS_MAX = 64, APP_SETTINGS_MAX = 32 };
 
-enum app_action { APP_SERVE, APP_HELP, APP_VERSION, APP_PRINT_DSN };
+enum app_action { APP_SERVE, APP_HELP, APP_VERSION, APP_PRINT_DSN, APP_CREATE_ADMIN_KEY };
 
 /* Where a setting comes from; the higher one wins. */
 enum app_place { APP_DEFAULT, APP_FROM_FILE, APP_FROM_ENVIRONMENT, APP_FROM_FLAG };
@@ -36,6 +36,11 @@ struct app_config {
     enum log_level log_level;
     enum log_format log_format;
     bool insecure;
+    const char *http;                               /* HOST:PORT; NULL = no HTTP port */
+    const char *tls_cert, *tls_key, *tls_client_ca; /* files; NULL = none */
+    const char *cors_origin;                        /* NULL = none */
+    bool require_keys;                              /* --auth keys */
+    const char *admin_key;                          /* the name for APP_CREATE_ADMIN_KEY */
 
     const char *config;                    /* the file, or NULL */
     struct conf_file file;                 /* what it says; strings above point into it */
@@ -62,5 +67,6 @@ void app_config_log(const struct app_config *cfg);
 
 /* Only programs on this machine can reach this address. */
 bool app_url_is_local(const char *url);
+bool app_http_is_local(const char *address);
 
 #endif

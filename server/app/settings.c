@@ -69,6 +69,12 @@ bool app_url_is_local(const char *url)
     return strcasecmp(host, "localhost") == 0;
 }
 
+bool app_http_is_local(const char *address)
+{
+    char url[300];
+    return (size_t)snprintf(url, sizeof(url), "tcp://%s", address) < sizeof(url) && app_url_is_local(url);
+}
+
 /* ------------------------------------------------------------------------------------------------ actions */
 
 static bool parse_help(struct app_reading *reading, const char *value)
@@ -94,18 +100,33 @@ static bool parse_print_dsn(struct app_reading *reading, const char *value)
     return true;
 }
 
-/* ------------------------------------------------------------------------------------------------ texts */
-
-static bool parse_config(struct app_reading *reading, const char *value)
+static bool parse_admin_key(struct app_reading *reading, const char *value)
 {
-    reading->cfg->config = value;
+    if (reading->cfg->action == APP_SERVE)
+        reading->cfg->action = APP_CREATE_ADMIN_KEY;
+    reading->cfg->admin_key = value;
     return true;
 }
 
-static void show_config(const struct app_config *cfg, char *out, size_t size)
-{
-    snprintf(out, size, "%s", cfg->config ? cfg->config : "");
-}
+/* ------------------------------------------------------------------------------------------------ texts */
+
+/* What is taken as it is. */
+#define TEXT(name)                                                                                                                 \
+    static bool parse_##name(struct app_reading *reading, const char *value)                                                       \
+    {                                                                                                                              \
+        reading->cfg->name = value;                                                                                                \
+        return true;                                                                                                               \
+    }                                                                                                                              \
+    static void show_##name(const struct app_config *cfg, char *out, size_t size)                                                  \
+    {                                                                                                                              \
+        snprintf(out, size, "%s", cfg->name ? cfg->name : "");                                                                     \
+    }
+
+TEXT(tls_cert)
+TEXT(tls_key)
+TEXT(tls_client_ca)
+
+TEXT(config)
 
 static bool parse_data_dir(struct app_reading *reading, const char *value)
 {
@@ -168,6 +189,40 @@ static void show_listen(const struct app_config *cfg, char *out, size_t size)
     out[0] = '\0';
     for (size_t i = 0; i < cfg->n_listen && used < size; i++)
         used += (size_t)snprintf(out + used, size - used, "%s%s", i ? "," : "", cfg->listen[i]);
+}
+
+static bool parse_http(struct app_reading *reading, const char *value)
+{
+    char url[300], host[256];
+    long port;
+
+    reading->cfg->http = NULL;
+    if (strcmp(value, "off") == 0)
+        return true;
+    if ((size_t)snprintf(url, sizeof(url), "tcp://%s", value) >= sizeof(url) || !split_tcp(url, host, sizeof(host), &port))
+        return app_refuse(reading, "\"%s\" is neither HOST:PORT (port 0 to 65535, 0 picks one) nor off", value);
+    reading->cfg->http = value;
+    return true;
+}
+
+static void show_http(const struct app_config *cfg, char *out, size_t size)
+{
+    snprintf(out, size, "%s", cfg->http ? cfg->http : "off");
+}
+
+/* As a browser sends it (RFC 6454): scheme, host and port, no path. */
+static bool parse_cors_origin(struct app_reading *reading, const char *value)
+{
+    const char *host = strncmp(value, "https://", 8) == 0 ? value + 8 : strncmp(value, "http://", 7) == 0 ? value + 7 : NULL;
+    if (strcmp(value, "*") != 0 && (!host || !*host || strpbrk(host, "/?#@ ,\"")))
+        return app_refuse(reading, "\"%s\" is neither an origin such as https://dash.example.org nor *", value);
+    reading->cfg->cors_origin = value;
+    return true;
+}
+
+static void show_cors_origin(const struct app_config *cfg, char *out, size_t size)
+{
+    snprintf(out, size, "%s", cfg->cors_origin ? cfg->cors_origin : "");
 }
 
 /* ------------------------------------------------------------------------------------------------ numbers */
@@ -265,6 +320,18 @@ static void show_insecure(const struct app_config *cfg, char *out, size_t size)
     snprintf(out, size, "%s", cfg->insecure ? "true" : "false");
 }
 
+static bool parse_auth(struct app_reading *reading, const char *value)
+{
+    reading->cfg->require_keys = strcmp(value, "keys") == 0;
+    return reading->cfg->require_keys || strcmp(value, "none") == 0 ||
+           app_refuse(reading, "\"%s\" is neither none nor keys", value);
+}
+
+static void show_auth(const struct app_config *cfg, char *out, size_t size)
+{
+    snprintf(out, size, "%s", cfg->require_keys ? "keys" : "none");
+}
+
 /* ------------------------------------------------------------------------------------------------ the table */
 
 const struct app_setting app_settings[APP_N_SETTINGS] = {
@@ -275,6 +342,19 @@ const struct app_setting app_settings[APP_N_SETTINGS] = {
     [APP_LISTEN] = {"listen", "NNG-URL", APP_DEFAULT_LISTEN,
                     "listen here, tcp://HOST:PORT or ipc://PATH; may be repeated, or hold several, separated by commas",
                     app_parse_listen, show_listen, .repeats = true},
+    [APP_HTTP] = {"http", "HOST:PORT", APP_DEFAULT_HTTP, "serve gRPC, Connect, /metrics, /healthz and /readyz here; off: don't",
+                  parse_http, show_http},
+    [APP_TLS_CERT] = {"tls-cert", "FILE", NULL,
+                      "serve HTTP over TLS with this certificate and its chain (PEM); SIGHUP reads it again", parse_tls_cert,
+                      show_tls_cert},
+    [APP_TLS_KEY] = {"tls-key", "FILE", NULL, "the certificate's private key (PEM)", parse_tls_key, show_tls_key},
+    [APP_TLS_CLIENT_CA] = {"tls-client-ca", "FILE", NULL, "ask clients for certificates signed by one of these (PEM)",
+                           parse_tls_client_ca, show_tls_client_ca},
+    [APP_AUTH] = {"auth", "HOW", "none",
+                  "keys: every call needs an API key or a client certificate; none: whoever gets here may do all", parse_auth,
+                  show_auth},
+    {"cors-origin", "ORIGIN", NULL, "let pages of this origin call Connect from a browser; * = of any", parse_cors_origin,
+     show_cors_origin},
     {"connections", "N", "2", "connections to PostgreSQL that carry the work, 1 to 64; up to 6 more do the rest", parse_connections,
      show_connections},
     {"max-queue", "N", "100000", "calls' items that may wait for PostgreSQL; more are refused", parse_max_queue, show_max_queue},
@@ -284,10 +364,12 @@ const struct app_setting app_settings[APP_N_SETTINGS] = {
     {"drain-timeout", "DURATION", "30s", "how long SIGTERM waits for calls in flight", parse_drain_timeout, show_drain_timeout},
     {"log-level", "LEVEL", "info", "debug, info, warn, error or none", parse_log_level, show_log_level},
     {"log-format", "FORMAT", "logfmt", "logfmt or json", parse_log_format, show_log_format},
-    {"insecure", NULL, NULL, "allow to listen beyond this machine, unencrypted and without authentication", parse_insecure,
+    {"insecure", NULL, NULL, "allow to listen beyond this machine unencrypted, or without authentication", parse_insecure,
      show_insecure},
     {"config", "FILE", NULL, "take settings that neither flags nor environment give from here: lines of name = value", parse_config,
      show_config, .not_in_file = true},
+    {"create-admin-key", "NAME", NULL, "make an API key that may do everything, print it, and exit", parse_admin_key,
+     .flag_only = true},
     {"print-dsn", NULL, NULL, "print the conninfo with which psql gets in, and exit", parse_print_dsn, .flag_only = true},
     {"version", NULL, NULL, "print the version, and exit", parse_version, .flag_only = true},
     {"help", NULL, NULL, "print this, and exit", parse_help, .flag_only = true},

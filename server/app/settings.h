@@ -7,6 +7,7 @@
 #include "app/config.h"
 
 #define APP_DEFAULT_LISTEN "tcp://127.0.0.1:7420"
+#define APP_DEFAULT_HTTP   "127.0.0.1:7421"
 
 struct app_reading {
     struct app_config *cfg;
@@ -26,7 +27,7 @@ struct app_setting {
     bool repeats; /* every flag adds; a value may hold several, separated by commas */
 };
 
-enum { APP_DATA_DIR, APP_DSN, APP_LISTEN, APP_N_SETTINGS = 15 };
+enum { APP_DATA_DIR, APP_DSN, APP_LISTEN, APP_HTTP, APP_TLS_CERT, APP_TLS_KEY, APP_TLS_CLIENT_CA, APP_AUTH, APP_N_SETTINGS = 22 };
 
 extern const struct app_setting app_settings[APP_N_SETTINGS];
 

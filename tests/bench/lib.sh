@@ -64,7 +64,7 @@ checkpoint() {
 # start_holdfastd: on that cluster, run by the command $holdfastd_wrapper if there is one. Sets holdfastd_pid and BENCH_SERVER.
 start_holdfastd() {
     # shellcheck disable=SC2086
-    ${holdfastd_wrapper-} "$BENCH_BIN/holdfastd" --dsn "${pg_dsn}holdfast" --listen tcp://127.0.0.1:0 >"$scratch/holdfastd.out" 2>"$scratch/holdfastd.log" &
+    ${holdfastd_wrapper-} "$BENCH_BIN/holdfastd" --dsn "${pg_dsn}holdfast" --listen tcp://127.0.0.1:0 --http "${holdfastd_http-off}" >"$scratch/holdfastd.out" 2>"$scratch/holdfastd.log" &
     holdfastd_pid=$!
     for _ in $(seq 150); do
         BENCH_SERVER=$(sed -n 's/^READY nng=\([^ ]*\).*/\1/p' "$scratch/holdfastd.out")

@@ -70,6 +70,10 @@ static void test_defaults(void **state)
     assert_int_equal(cfg.connections, 2);
     assert_int_equal(cfg.log_level, LOG_AT_INFO);
     assert_false(cfg.insecure);
+    assert_string_equal(cfg.http, "127.0.0.1:7421");
+    assert_false(cfg.require_keys);
+    assert_null(cfg.tls_cert);
+    assert_null(cfg.cors_origin);
     assert_non_null(strstr(cfg.data_dir, geteuid() == 0 ? "/var/lib/holdfast" : "/.local/share/holdfast"));
     app_config_release(&cfg);
 }
@@ -143,8 +147,7 @@ static void test_refused(void **state)
     refuse_from(ARGV("--data-dir"), NULL, "--data-dir: ", "needs a value");
     refuse_from(ARGV("--insecure=perhaps"), NULL, "--insecure: ", "perhaps");
     refuse_from(ARGV("--print-dsn=1"), NULL, "--print-dsn: ", "no value");
-    refuse_from(ARGV("--http", "127.0.0.1:1"), NULL, "--http: ", "unknown flag");
-    refuse_from(ARGV("--tls-cert=x"), NULL, "--tls-cert: ", "unknown flag");
+    refuse_from(ARGV("--tls-crt=x"), NULL, "--tls-crt: ", "unknown flag");
     refuse_from(ARGV("--config"), NULL, "--config: ", "needs a value");
     refuse_from(ARGV("--connections", "+4"), NULL, "--connections: ", "\"+4\"");
     refuse_from(ARGV("--max-queue", "0"), NULL, "--max-queue: ", "1 to 10000000");
@@ -288,7 +291,7 @@ static void test_sample(void **state)
     accept_from(ARGV("--config", file_of(text)), NULL);
     free(text);
     by_file = cfg;
-    assert_int_equal(by_file.file.n, APP_N_SETTINGS - 5); /* all but dsn, config and the three that only act */
+    assert_int_equal(by_file.file.n, APP_N_SETTINGS - 10); /* all but dsn, tls, origin, config and the four that only act */
     accept_from(ARGV(NULL), NULL);
     assert_int_equal(by_file.connections, cfg.connections);
     assert_int_equal(by_file.max_queue, cfg.max_queue);
@@ -298,6 +301,8 @@ static void test_sample(void **state)
     assert_int_equal(by_file.log_level, cfg.log_level);
     assert_int_equal(by_file.log_format, cfg.log_format);
     assert_int_equal(by_file.insecure, cfg.insecure);
+    assert_int_equal(by_file.require_keys, cfg.require_keys);
+    assert_string_equal(by_file.http, cfg.http);
     assert_string_equal(by_file.listen[0], cfg.listen[0]);
     app_config_release(&cfg);
     app_config_release(&by_file);
@@ -319,6 +324,45 @@ static void test_shown(void **state)
     app_config_log(&cfg);
     assert_string_equal(logged, "");
     log_setup(LOG_AT_NONE, LOG_AS_LOGFMT, NULL, NULL);
+    app_config_release(&cfg);
+}
+
+/* The HTTP port: where, and what it needs to be reached from elsewhere. */
+static void test_http(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"7421", ":x", "http://127.0.0.1:1", "127.0.0.1", "127.0.0.1:65536", "on"};
+    static const char *const open[] = {"0.0.0.0:1", "[::]:7421", "example.org:443", "*:1"};
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+        refuse_from(ARGV("--insecure", "--http", bad[i]), NULL, "--http: ", bad[i]);
+    for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+        refuse_from(ARGV("--http", open[i]), NULL, "--http: ", "--auth keys");
+        refuse_from(ARGV("--http", open[i], "--tls-cert=c", "--tls-key=k"), NULL, "--http: ", "--auth keys");
+        refuse_from(ARGV("--auth=keys"), ENV("HOLDFASTD_HTTP", open[i]), "HOLDFASTD_HTTP: ", "--tls-cert");
+        accept_from(ARGV("--http", open[i], "--insecure"), NULL);
+        assert_string_equal(cfg.http, open[i]);
+        app_config_release(&cfg);
+        accept_from(ARGV("--http", open[i], "--auth", "keys", "--tls-cert=c", "--tls-key=k"), NULL);
+        assert_true(cfg.require_keys);
+        app_config_release(&cfg);
+    }
+    accept_from(ARGV("--http", "off"), ENV("HOLDFASTD_HTTP", "127.0.0.1:1"));
+    assert_null(cfg.http);
+    app_config_release(&cfg);
+    accept_from(
+        ARGV("--http", "[::1]:0", "--tls-cert=c", "--tls-key=k", "--tls-client-ca=a", "--cors-origin=https://a.example:8443"),
+        NULL);
+    assert_string_equal(cfg.tls_client_ca, "a");
+    assert_string_equal(cfg.cors_origin, "https://a.example:8443");
+    app_config_release(&cfg);
+    refuse_from(ARGV("--tls-cert=c"), NULL, "--tls-cert: ", "--tls-key");
+    refuse_from(ARGV("--tls-key=k"), NULL, "--tls-key: ", "--tls-cert");
+    refuse_from(ARGV("--tls-client-ca=a"), NULL, "--tls-client-ca: ", "--tls-cert");
+    refuse_from(ARGV("--auth=password"), NULL, "--auth: ", "password");
+    refuse_from(ARGV("--cors-origin=https://a.example/page"), NULL, "--cors-origin: ", "https://a.example/page");
+    accept_from(ARGV("--create-admin-key", "root"), NULL);
+    assert_int_equal(cfg.action, APP_CREATE_ADMIN_KEY);
+    assert_string_equal(cfg.admin_key, "root");
     app_config_release(&cfg);
 }
 
@@ -351,10 +395,10 @@ static void test_addresses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),        cmocka_unit_test(test_flags),        cmocka_unit_test(test_precedence),
-        cmocka_unit_test(test_refused),         cmocka_unit_test(test_addresses),    cmocka_unit_test(test_file),
-        cmocka_unit_test(test_file_precedence), cmocka_unit_test(test_file_refused), cmocka_unit_test(test_sample),
-        cmocka_unit_test(test_shown),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_flags),           cmocka_unit_test(test_precedence),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_addresses),       cmocka_unit_test(test_http),
+        cmocka_unit_test(test_file),     cmocka_unit_test(test_file_precedence), cmocka_unit_test(test_file_refused),
+        cmocka_unit_test(test_sample),   cmocka_unit_test(test_shown),
     };
     return cmocka_run_group_tests(tests, NULL, remove_file);
 }
