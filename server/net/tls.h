@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "proto/c/buf.h"
@@ -27,6 +28,10 @@ struct net_tls *net_tls_new(const struct net_tls_config *cfg, char *error, size_
 bool net_tls_reload(struct net_tls *tls, char *error, size_t error_len) __attribute__((warn_unused_result));
 /* When the certificate that new connections get ends, in seconds since 1970. */
 int64_t net_tls_not_after(const struct net_tls *tls);
+/* What people should know of the files as they were read last: the certificate has expired, others may read the key. NULL: nothing.
+ * Valid until the next reload. */
+const char *net_tls_warning(const struct net_tls *tls);
+/* After its connections. NULL is allowed, as below. */
 void net_tls_free(struct net_tls *tls);
 
 /* The server's side of a new connection. NULL: no memory. */
