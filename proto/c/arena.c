@@ -102,12 +102,8 @@ static void allocator_free(void *data, void *pointer)
     (void)pointer;
 }
 
-struct hp_arena *hp_arena_new(size_t budget)
+static void start_anew(struct hp_arena *arena, size_t budget)
 {
-    struct hp_arena *arena = take(sizeof *arena + BLOCK_FIRST);
-
-    if (!arena)
-        return NULL;
     memset(arena, 0, sizeof *arena);
     arena->allocator.alloc = allocator_alloc;
     arena->allocator.free = allocator_free;
@@ -116,19 +112,39 @@ struct hp_arena *hp_arena_new(size_t budget)
     arena->next_size = (size_t)BLOCK_FIRST * 4;
     arena->at = arena->first;
     arena->end = arena->first + BLOCK_FIRST;
+}
+
+struct hp_arena *hp_arena_new(size_t budget)
+{
+    struct hp_arena *arena = take(sizeof *arena + BLOCK_FIRST);
+
+    if (!arena)
+        return NULL;
+    start_anew(arena, budget);
     return arena;
 }
 
-void hp_arena_free(struct hp_arena *arena)
+static void free_blocks(struct hp_arena *arena)
 {
-    if (!arena)
-        return;
     while (arena->blocks) {
         struct block *next = arena->blocks->next;
 
         free(arena->blocks);
         arena->blocks = next;
     }
+}
+
+void hp_arena_reset(struct hp_arena *arena, size_t budget)
+{
+    free_blocks(arena);
+    start_anew(arena, budget);
+}
+
+void hp_arena_free(struct hp_arena *arena)
+{
+    if (!arena)
+        return;
+    free_blocks(arena);
     free(arena);
 }
 

@@ -19,6 +19,8 @@ struct hp_arena;
 struct hp_arena *hp_arena_new(size_t budget);
 /* All that was allocated from it is gone. NULL is allowed. */
 void hp_arena_free(struct hp_arena *arena);
+/* The same is gone, and the arena is as new, with this budget: for who makes many calls one after the other. */
+void hp_arena_reset(struct hp_arena *arena, size_t budget);
 /* Zeroed, aligned for any type, or NULL. */
 void *hp_alloc(struct hp_arena *arena, size_t size);
 /* Zeroed array, with the product checked, or NULL. */

@@ -82,6 +82,31 @@ static void sizes_do_not_wrap(void **state)
     hp_arena_free(arena);
 }
 
+static void a_reset_arena_is_as_new(void **state)
+{
+    struct hp_arena *arena = hp_arena_new(1000);
+
+    (void)state;
+    for (int i = 0; i < 3; i++) {
+        unsigned char *p = hp_alloc(arena, 900), *q;
+
+        assert_non_null(p);
+        memset(p, 0xAA, 900);
+        assert_null(hp_alloc(arena, 900));
+        hp_arena_reset(arena, 2000000);
+        assert_int_equal(hp_arena_used(arena), 0);
+        assert_int_equal(hp_arena_failure(arena), HP_ARENA_FINE);
+        p = hp_alloc(arena, 900);
+        q = hp_alloc(arena, 1000000); /* a block of its own, which the next reset frees */
+        assert_true(p && q);
+        for (size_t at = 0; at < 900; at++)
+            assert_int_equal(p[at], 0);
+        hp_arena_reset(arena, 1000);
+        assert_null(hp_alloc(arena, 1001));
+    }
+    hp_arena_free(arena);
+}
+
 /* Blocks are not much more than what was asked for. */
 static size_t taken;
 static void *summing_malloc(size_t size)
@@ -166,6 +191,7 @@ int main(void)
         cmocka_unit_test(memory_is_zeroed_and_aligned),
         cmocka_unit_test(the_budget_holds),
         cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(a_reset_arena_is_as_new),
         cmocka_unit_test_teardown(little_is_wasted, without_hook),
         cmocka_unit_test_teardown(each_allocation_may_fail, without_hook),
         cmocka_unit_test(a_spent_budget_is_a_limit),
