@@ -401,6 +401,8 @@ BEGIN
     )
     INSERT INTO holdfast.audit (namespace, kind, token, prior, actor, detail)
     SELECT h.name, 'floor', h.floor, h.before, 'holdfast', 'the database changed' FROM highest h;
+    -- Keys made or revoked may have been lost: servers read all of them anew.
+    UPDATE holdfast.auth_state SET epoch = pg_catalog.gen_random_uuid();
     RETURN true;
 END
 $$;
@@ -457,6 +459,73 @@ BEGIN
         below := below - stretch;
         stretch := least(stretch * 4, 4000000000);
     END LOOP;
+END
+$$;
+-- Name: audit_principal(text, text[], text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text) RETURNS void
+    LANGUAGE sql
+    AS $$
+    INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+    SELECT n.name, 'key', 0, p_actor, p_detail FROM (
+        SELECT coalesce(g.namespace, 'default') AS name FROM holdfast.principal_grant g WHERE g.principal = p_id
+        UNION SELECT unnest(p_also)) n
+$$;
+-- Name: auth_changes(text, bigint, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.auth_changes(p_epoch text, p_after bigint, p_max integer) RETURNS TABLE(outcome smallint, epoch text, known bigint, restarted boolean, more boolean, now_unix_ms bigint, id text, name text, secret_hash bytea, certificate text, expires_unix_ms bigint, live boolean, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz := holdfast.clock();
+    s record;
+    behind bigint := p_after;
+    again boolean;
+    ids text[] := '{}';
+    upto bigint;
+    is_more boolean := false;
+BEGIN
+    SELECT a.epoch::text AS epoch, a.version INTO s FROM holdfast.auth_state a;
+    again := s.epoch <> p_epoch OR s.version < p_after;
+    IF again THEN
+        behind := 0;
+    END IF;
+    upto := s.version;
+    IF behind < s.version THEN
+        SELECT pg_catalog.array_agg(x.id), pg_catalog.max(x.version) INTO ids, upto FROM (
+            SELECT p.id, p.version FROM holdfast.principal p WHERE p.version > behind AND p.version <= s.version
+                AND (NOT again OR (p.revoked_at IS NULL AND (p.expires_at IS NULL OR p.expires_at > t)))
+            ORDER BY p.version LIMIT p_max) x;
+        is_more := coalesce(pg_catalog.cardinality(ids) >= p_max AND upto < s.version, false);
+        IF NOT is_more THEN
+            upto := s.version;
+        END IF;
+    END IF;
+    RETURN QUERY
+    SELECT 50::smallint, s.epoch, upto, again, is_more, holdfast.unix_ms(t), coalesce(p.id, '')::text, coalesce(p.name, '')::text, p.secret_hash,
+        coalesce(p.certificate, '')::text, coalesce(holdfast.unix_ms(p.expires_at), 0), coalesce(p.revoked_at IS NULL, false),
+        coalesce(p.rate_per_s, 0)::bigint, coalesce(p.rate_burst, 0)::bigint, coalesce(p.version, 0), holdfast.principal_grants(p.id)
+    FROM (VALUES (1)) AS one LEFT JOIN holdfast.principal p ON p.id = ANY (ids);
+END
+$$;
+-- Name: auth_note(text[], bigint[], text[], text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.auth_note(p_used text[], p_ago_ms bigint[], p_principal text[], p_method text[], p_reason text[], p_count bigint[]) RETURNS TABLE(outcome smallint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz := holdfast.clock();
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    UPDATE holdfast.principal p SET last_used_at = greatest(p.last_used_at, t - x.ago * interval '1 ms')
+    FROM (SELECT q.id, u.ago FROM unnest(p_used, p_ago_ms) AS u(id, ago) JOIN holdfast.principal q ON q.id = u.id
+        ORDER BY q.id FOR NO KEY UPDATE OF q SKIP LOCKED) x
+    WHERE p.id = x.id;
+    INSERT INTO holdfast.denial AS d (principal, method, reason, minute, denials)
+    SELECT x.principal, x.method, x.reason, pg_catalog.date_trunc('minute', pg_catalog.clock_timestamp()), pg_catalog.sum(x.n)::bigint
+    FROM unnest(p_principal, p_method, p_reason, p_count) AS x(principal, method, reason, n)
+    GROUP BY x.principal, x.method, x.reason ORDER BY x.principal COLLATE "C", x.method COLLATE "C", x.reason COLLATE "C"
+    ON CONFLICT (minute, principal, method, reason) DO UPDATE SET denials = d.denials + excluded.denials;
+    RETURN QUERY SELECT 50::smallint;
 END
 $$;
 -- Name: begin_batch(text[], text[], text[], bytea[], text[], bigint[], text[], smallint[]); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -759,6 +828,47 @@ BEGIN
         WHERE found_row.name IS NOT NULL;
 END
 $$;
+-- Name: create_principal(text, text, bytea, text, bigint, bigint, bigint, text[], text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.create_principal(p_id text, p_name text, p_secret_hash bytea, p_certificate text, p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_grants text[], p_actor text) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz;
+    made holdfast.principal;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM FROM holdfast.auth_state FOR NO KEY UPDATE;
+    t := holdfast.clock();
+    SELECT p.* INTO made FROM holdfast.principal p WHERE p.id = p_id;
+    IF FOUND THEN
+        IF made.name = p_name AND made.secret_hash IS NOT DISTINCT FROM p_secret_hash AND made.certificate IS NOT DISTINCT FROM p_certificate THEN
+            RETURN QUERY SELECT * FROM holdfast.principal_row(50, made);
+        ELSE
+            RETURN QUERY SELECT * FROM holdfast.principal_none(226, p_id);
+        END IF;
+        RETURN;
+    END IF;
+    IF EXISTS (SELECT FROM holdfast.principal p WHERE p.name = p_name AND p.revoked_at IS NULL)
+        OR EXISTS (SELECT FROM holdfast.principal p WHERE p.certificate = p_certificate AND p.revoked_at IS NULL) THEN
+        RETURN QUERY SELECT * FROM holdfast.principal_none(226, p_id);
+        RETURN;
+    END IF;
+    IF (SELECT pg_catalog.count(*) FROM holdfast.principal p WHERE p.revoked_at IS NULL AND (p.expires_at IS NULL OR p.expires_at > t)) >= 100000 THEN
+        RETURN QUERY SELECT * FROM holdfast.principal_none(227, p_id);
+        RETURN;
+    END IF;
+    UPDATE holdfast.auth_state s SET version = s.version + 1 RETURNING s.version INTO made.version;
+    INSERT INTO holdfast.principal (id, name, secret_hash, certificate, created_at, created_by, expires_at, rate_per_s, rate_burst, version)
+    VALUES (p_id, p_name, p_secret_hash, p_certificate, t, p_actor,
+        CASE WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END, p_rate_per_s::int, p_rate_burst::int, made.version)
+    RETURNING * INTO made;
+    PERFORM holdfast.put_grants(p_id, p_grants);
+    PERFORM holdfast.audit_principal(p_id, '{}', p_actor, pg_catalog.format('created %s "%s"%s: %s', p_id, p_name,
+        CASE WHEN p_certificate IS NULL THEN '' ELSE pg_catalog.format(' for certificate "%s"', p_certificate) END, holdfast.grants_text(p_id)));
+    RETURN QUERY SELECT * FROM holdfast.principal_row(50, made);
+END
+$$;
 -- Name: defer_again(); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.defer_again() RETURNS boolean
     LANGUAGE plpgsql
@@ -1052,6 +1162,16 @@ BEGIN
     RETURN coalesce(next, '');
 END
 $$;
+-- Name: grants_text(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.grants_text(p_id text) RETURNS text
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(pg_catalog.string_agg((ARRAY['reader', 'worker', 'operator', 'admin'])[g.role]
+        || coalesce(' in "' || g.namespace || '"', '')
+        || CASE WHEN g.resource_prefix <> '' THEN ' on resources "' || g.resource_prefix || '"' ELSE '' END
+        || CASE WHEN g.operation_prefix <> '' THEN ' on operations "' || g.operation_prefix || '"' ELSE '' END, '; ' ORDER BY g.place), '')
+    FROM holdfast.principal_grant g WHERE g.principal = p_id
+$$;
 -- Name: guard(text, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.guard(namespace text, resource text, token bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER
@@ -1241,6 +1361,18 @@ BEGIN
     FROM holdfast.action a WHERE a.namespace = p_ns AND a.name > p_after ORDER BY a.name LIMIT p_max + 1;
 END
 $$;
+-- Name: list_denials(bigint, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.list_denials(p_before bigint, p_max integer) RETURNS TABLE(outcome smallint, id bigint, minute_unix_ms bigint, principal text, name text, method text, reason text, denials bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT 50::smallint, d.id, holdfast.unix_ms(d.minute), d.principal::text, coalesce(p.name, '')::text, d.method::text, d.reason::text,
+        d.denials
+    FROM holdfast.denial d LEFT JOIN holdfast.principal p ON p.id = d.principal
+    WHERE p_before = 0 OR d.id < p_before ORDER BY d.id DESC LIMIT p_max + 1;
+END
+$$;
 -- Name: list_leases(text, text, text, text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, resource text, task text, holder text, request_id text, token bigint, fence bigint, remaining_ms bigint, granted_unix_ms bigint, state smallint, labels text[])
     LANGUAGE plpgsql
@@ -1274,6 +1406,17 @@ BEGIN
         holdfast.namespace_row(50, s.n) x ORDER BY x.name COLLATE "C";
 END
 $$;
+-- Name: list_principals(text, boolean, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.list_principals(p_after text, p_revoked boolean, p_max integer) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    RETURN QUERY SELECT x.* FROM (
+        SELECT p FROM holdfast.principal p WHERE p.id > p_after AND (p_revoked OR p.revoked_at IS NULL) ORDER BY p.id LIMIT p_max + 1) s,
+        holdfast.principal_row(50, s.p) x ORDER BY x.id COLLATE "C";
+END
+$$;
 -- Name: list_resources(text, text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.list_resources(p_ns text, p_prefix text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, resource text, fence bigint, version bigint, value_bytes bigint, "exists" boolean, leased boolean)
     LANGUAGE plpgsql
@@ -1294,6 +1437,20 @@ BEGIN
     LEFT JOIN holdfast.resource_value v ON v.namespace = r.namespace AND v.resource = r.name
     WHERE r.namespace = p_ns AND r.name >= p_prefix AND r.name <= holdfast.prefix_end(p_prefix) AND r.name > p_after AND r.fence > 0
     ORDER BY r.name LIMIT p_max + 1;
+END
+$$;
+-- Name: list_sql_roles(text, text, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.list_sql_roles(p_ns text, p_after text, p_max integer) RETURNS TABLE(outcome smallint, role text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text;
+        RETURN;
+    END IF;
+    RETURN QUERY SELECT 50::smallint, m.role::text FROM holdfast.sql_role m
+    WHERE m.namespace = p_ns AND m.role::text COLLATE "C" > p_after ORDER BY m.role::text COLLATE "C" LIMIT p_max + 1;
 END
 $$;
 -- Name: lock_or_blocker(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -1426,6 +1583,29 @@ BEGIN
         made := made + 1;
     END LOOP;
     RETURN made;
+END
+$$;
+-- Name: map_sql_role(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.map_sql_role(p_ns text, p_role text, p_actor text) RETURNS TABLE(outcome smallint, message text)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, ''::text;
+    ELSIF NOT EXISTS (SELECT FROM pg_catalog.pg_roles r WHERE r.rolname = p_role) THEN
+        RETURN QUERY SELECT 223::smallint, 'an SQL role that exists'::text;
+    ELSE
+        IF NOT EXISTS (SELECT FROM holdfast.sql_role m WHERE m.namespace = p_ns AND m.role = p_role) THEN
+            PERFORM holdfast.allow_role(p_role::name, p_ns);
+            INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+                VALUES (p_ns, 'role', 0, p_actor, pg_catalog.format('mapped SQL role "%s"', p_role));
+        END IF;
+        RETURN QUERY SELECT 50::smallint, ''::text;
+    END IF;
+EXCEPTION
+    WHEN insufficient_privilege THEN
+        RETURN QUERY SELECT 223::smallint, 'one to which the server may grant holdfast_user'::text;
 END
 $$;
 -- Name: ms(interval); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2434,6 +2614,74 @@ $$;
 CREATE FUNCTION holdfast.prefix_end(p_prefix text) RETURNS text
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT p_prefix || pg_catalog.repeat(pg_catalog.chr(1114111), 64) $$;
+-- Name: principal_grants(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.principal_grants(p_id text) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(pg_catalog.array_agg(x.value ORDER BY g.place, x.n), '{}')
+    FROM holdfast.principal_grant g,
+        LATERAL (VALUES (1, g.role::text), (2, coalesce(g.namespace, '')), (3, g.resource_prefix), (4, g.operation_prefix)) AS x(n, value)
+    WHERE g.principal = p_id
+$$;
+-- Name: principal_none(integer, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.principal_none(p_outcome integer, p_id text) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT p_outcome::smallint, p_id, ''::text, ''::text, 0::bigint, ''::text, 0::bigint, 0::bigint, ''::text, 0::bigint, 0::bigint, 0::bigint,
+        0::bigint, '{}'::text[]
+$$;
+-- Name: principal_reach(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.principal_reach(p_id text) RETURNS text[]
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT coalesce(pg_catalog.array_agg(DISTINCT coalesce(g.namespace, 'default')::text), '{}') FROM holdfast.principal_grant g WHERE g.principal = p_id
+$$;
+-- Name: principal; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.principal (
+    id text NOT NULL COLLATE pg_catalog."C",
+    name text NOT NULL COLLATE pg_catalog."C",
+    secret_hash bytea,
+    certificate text COLLATE pg_catalog."C",
+    created_at timestamp with time zone NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    last_used_at timestamp with time zone,
+    rate_per_s integer DEFAULT 0 NOT NULL,
+    rate_burst integer DEFAULT 0 NOT NULL,
+    version bigint NOT NULL,
+    CONSTRAINT principal_check CHECK (((secret_hash IS NULL) <> (certificate IS NULL))),
+    CONSTRAINT principal_rate_burst_check CHECK (((rate_burst >= 0) AND (rate_burst <= 1000000))),
+    CONSTRAINT principal_rate_per_s_check CHECK (((rate_per_s >= 0) AND (rate_per_s <= 1000000))),
+    CONSTRAINT principal_secret_hash_check CHECK ((octet_length(secret_hash) = 32))
+)
+WITH (fillfactor='80');
+-- Name: TABLE principal; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.principal IS 'API keys and client certificates that may call. Revoked, never deleted. Servers keep those that are not revoked in memory, and ask for what has changed: see auth_changes().';
+-- Name: COLUMN principal.id; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.id IS 'Of an API key: the part between hfk_ and the secret.';
+-- Name: COLUMN principal.name; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.name IS 'For people, and as the actor in audits. Of those not revoked each has its own.';
+-- Name: COLUMN principal.secret_hash; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.secret_hash IS 'SHA-256 of the key''s secret, which has more than 190 random bits: no salt is needed, and nobody can find it by trying.';
+-- Name: COLUMN principal.certificate; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.certificate IS 'The name in the certificate (its CN), verified by TLS.';
+-- Name: COLUMN principal.last_used_at; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.last_used_at IS 'Noted once a minute by each server.';
+-- Name: COLUMN principal.rate_per_s; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.rate_per_s IS 'Calls a server, on average; 0 = no limit.';
+-- Name: COLUMN principal.version; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal.version IS 'Of the last change, from auth_state: in the order of the commits.';
+-- Name: principal_row(integer, holdfast.principal); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.principal_row(p_outcome integer, p_row holdfast.principal) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE sql STABLE
+    AS $$
+    SELECT p_outcome::smallint, p_row.id::text, p_row.name::text, coalesce(p_row.certificate, '')::text, holdfast.unix_ms(p_row.created_at),
+        p_row.created_by, coalesce(holdfast.unix_ms(p_row.expires_at), 0), coalesce(holdfast.unix_ms(p_row.revoked_at), 0),
+        coalesce(p_row.revoked_by, ''), coalesce(holdfast.unix_ms(p_row.last_used_at), 0), p_row.rate_per_s::bigint, p_row.rate_burst::bigint,
+        p_row.version, holdfast.principal_grants(p_row.id)
+$$;
 -- Name: purge_operations(integer); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.purge_operations(p_max integer) RETURNS integer
     LANGUAGE plpgsql
@@ -2510,6 +2758,17 @@ BEGIN
         FROM unnest(p_item, p_aggregate_type, p_aggregate_id, p_type, p_payload) WITH ORDINALITY
             AS e(item, aggregate_type, aggregate_id, type, payload, place)
         WHERE p_take[e.item] ORDER BY e.place) s;
+END
+$$;
+-- Name: put_grants(text, text[]); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.put_grants(p_id text, p_grants text[]) RETURNS void
+    LANGUAGE plpgsql
+    AS $$
+BEGIN
+    DELETE FROM holdfast.principal_grant g WHERE g.principal = p_id;
+    INSERT INTO holdfast.principal_grant (principal, place, role, namespace, resource_prefix, operation_prefix)
+    SELECT p_id, i, p_grants[4 * i - 3]::smallint, nullif(p_grants[4 * i - 2], ''), p_grants[4 * i - 1], p_grants[4 * i]
+    FROM pg_catalog.generate_series(1, pg_catalog.cardinality(p_grants) / 4) i;
 END
 $$;
 -- Name: put_settings(text[], text); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2824,6 +3083,35 @@ BEGIN
     END IF;
 END
 $$;
+-- Name: revoke_principal(text, bigint, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.revoke_principal(p_id text, p_version bigint, p_actor text, p_reason text) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    found_row holdfast.principal;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM FROM holdfast.auth_state FOR NO KEY UPDATE;
+    SELECT p.* INTO found_row FROM holdfast.principal p WHERE p.id = p_id FOR NO KEY UPDATE;
+    IF NOT FOUND THEN
+        RETURN QUERY SELECT * FROM holdfast.principal_none(225, p_id);
+        RETURN;
+    END IF;
+    IF found_row.revoked_at IS NULL THEN
+        IF p_version > 0 AND found_row.version <> p_version THEN
+            RETURN QUERY SELECT * FROM holdfast.principal_none(215, p_id);
+            RETURN;
+        END IF;
+        UPDATE holdfast.auth_state s SET version = s.version + 1 RETURNING s.version INTO found_row.version;
+        UPDATE holdfast.principal p SET version = found_row.version, revoked_at = holdfast.clock(), revoked_by = p_actor
+        WHERE p.id = p_id RETURNING * INTO found_row;
+        PERFORM holdfast.audit_principal(p_id, '{}', p_actor,
+            pg_catalog.concat_ws(': ', pg_catalog.format('revoked %s "%s"', p_id, found_row.name), nullif(p_reason, '')));
+    END IF;
+    RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
+END
+$$;
 -- Name: row_blocker(xid); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.row_blocker(p_xmax xid) RETURNS integer
     LANGUAGE plpgsql
@@ -2882,6 +3170,42 @@ BEGIN
         INSERT INTO holdfast.audit (namespace, kind, token, actor, detail) VALUES (p_name, 'policy', 0, p_actor, changes);
     END IF;
     RETURN QUERY SELECT * FROM holdfast.namespace_row(50, wanted);
+END
+$$;
+-- Name: set_principal(text, bigint, text[], bigint, bigint, bigint, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.set_principal(p_id text, p_version bigint, p_grants text[], p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_actor text) RETURNS TABLE(outcome smallint, id text, name text, certificate text, created_unix_ms bigint, created_by text, expires_unix_ms bigint, revoked_unix_ms bigint, revoked_by text, last_used_unix_ms bigint, rate_per_s bigint, rate_burst bigint, version bigint, grants text[])
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    t timestamptz;
+    found_row holdfast.principal;
+    reached text[];
+    before text;
+BEGIN
+    PERFORM holdfast.require_read_committed();
+    PERFORM FROM holdfast.auth_state FOR NO KEY UPDATE;
+    t := holdfast.clock();
+    SELECT p.* INTO found_row FROM holdfast.principal p WHERE p.id = p_id AND p.revoked_at IS NULL FOR NO KEY UPDATE;
+    IF NOT FOUND OR (p_version > 0 AND found_row.version <> p_version) THEN
+        RETURN QUERY SELECT * FROM holdfast.principal_none(CASE WHEN found_row.id IS NULL THEN 225 ELSE 215 END, p_id);
+        RETURN;
+    END IF;
+    reached := holdfast.principal_reach(p_id);
+    before := holdfast.grants_text(p_id);
+    UPDATE holdfast.auth_state s SET version = s.version + 1 RETURNING s.version INTO found_row.version;
+    UPDATE holdfast.principal p SET version = found_row.version,
+        expires_at = CASE WHEN p_expires_in_ms IS NULL THEN p.expires_at WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END,
+        rate_per_s = coalesce(p_rate_per_s::int, p.rate_per_s), rate_burst = coalesce(p_rate_burst::int, p.rate_burst)
+    WHERE p.id = p_id RETURNING * INTO found_row;
+    IF p_grants IS NOT NULL THEN
+        PERFORM holdfast.put_grants(p_id, p_grants);
+    END IF;
+    PERFORM holdfast.audit_principal(p_id, reached, p_actor, pg_catalog.format('changed %s "%s": %s', p_id, found_row.name, pg_catalog.concat_ws(', ',
+        CASE WHEN p_grants IS NOT NULL THEN pg_catalog.format('from %s to %s', before, holdfast.grants_text(p_id)) END,
+        CASE WHEN p_expires_in_ms IS NOT NULL THEN 'expires ' || coalesce(pg_catalog.to_char(pg_catalog.timezone('UTC', found_row.expires_at), 'YYYY-MM-DD HH24:MI:SS'), 'never') END,
+        CASE WHEN coalesce(p_rate_per_s, p_rate_burst) IS NOT NULL THEN pg_catalog.format('rate %s, burst %s', found_row.rate_per_s, found_row.rate_burst) END)));
+    RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
 END
 $$;
 -- Name: spread(tid[], integer[], integer); Type: FUNCTION; Schema: holdfast; Owner: -
@@ -2946,6 +3270,12 @@ BEGIN
     DELETE FROM holdfast.refusal f WHERE (f.namespace, f.resource, f.token, f.minute) IN (
         SELECT o.namespace, o.resource, o.token, o.minute FROM holdfast.refusal o JOIN holdfast.namespace n ON n.name = o.namespace
         WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => n.audit_keep_days) LIMIT p_max);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+    -- They belong to no namespace: kept as long as the one that keeps longest.
+    DELETE FROM holdfast.denial d WHERE d.id IN (
+        SELECT o.id FROM holdfast.denial o WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(
+            days => (SELECT pg_catalog.max(n.audit_keep_days) FROM holdfast.namespace n)) ORDER BY o.minute LIMIT p_max);
     GET DIAGNOSTICS n = ROW_COUNT;
     done := done + n;
     FOR counted IN SELECT n.name FROM holdfast.namespace n WHERE n.max_leases > 0 OR n.max_value_bytes > 0 ORDER BY n.name LOOP
@@ -3030,6 +3360,26 @@ $$;
 CREATE FUNCTION holdfast.unix_ms(p_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql IMMUTABLE
     AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at) THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at) * 1000 + 0.0005)::bigint ELSE 0 END $$;
+-- Name: unmap_sql_role(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.unmap_sql_role(p_ns text, p_role text, p_actor text) RETURNS TABLE(outcome smallint, was_mapped boolean)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 90::smallint, false;
+        RETURN;
+    END IF;
+    DELETE FROM holdfast.sql_role m WHERE m.namespace = p_ns AND m.role = p_role;
+    IF FOUND THEN
+        INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
+            VALUES (p_ns, 'role', 0, p_actor, pg_catalog.format('unmapped SQL role "%s"', p_role));
+        RETURN QUERY SELECT 50::smallint, true;
+    ELSE
+        RETURN QUERY SELECT 50::smallint, false;
+    END IF;
+END
+$$;
 -- Name: wait_for(text, text, text, timestamp with time zone, timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) RETURNS void
     LANGUAGE plpgsql
@@ -3261,7 +3611,7 @@ COMMENT ON COLUMN holdfast.audit.id IS 'Rises within one resource in the order o
 -- Name: COLUMN audit.at; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.at IS 'clock_timestamp(), not holdfast.clock(): it chooses the partition.';
 -- Name: COLUMN audit.kind; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy; of operations: lost, retry, cancel, reconcile, compensate, action.';
+COMMENT ON COLUMN holdfast.audit.kind IS 'grant, takeover (a grant after a lease that ran out), expire (noticed by the sweeper, before any takeover), release, break, write, delete, floor, policy; key (a principal that reaches into this namespace was made, changed, revoked), role (an SQL role was mapped, or no longer); of operations: lost, retry, cancel, reconcile, compensate, action.';
 -- Name: COLUMN audit.token; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.token IS 'Granted, expired, released, broken, or written under. floor: the new floor. policy: 0.';
 -- Name: COLUMN audit.prior; Type: COMMENT; Schema: holdfast; Owner: -
@@ -3272,6 +3622,42 @@ COMMENT ON COLUMN holdfast.audit.actor IS 'grant, takeover, expire, release: the
 COMMENT ON COLUMN holdfast.audit.detail IS 'grant, takeover, expire: the task. break, floor: the reason. policy: what was changed.';
 -- Name: COLUMN audit.operation; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.audit.operation IS 'The key, if it concerns an operation; resource is NULL then.';
+-- Name: auth_state; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.auth_state (
+    one boolean DEFAULT true NOT NULL,
+    version bigint DEFAULT 0 NOT NULL,
+    epoch uuid DEFAULT gen_random_uuid() NOT NULL,
+    CONSTRAINT auth_state_one_check CHECK (one)
+)
+WITH (fillfactor='20');
+-- Name: COLUMN auth_state.version; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.auth_state.version IS 'Of the last change of any principal.';
+-- Name: COLUMN auth_state.epoch; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.auth_state.epoch IS 'Another one after a fail-over or a restore, by attach(): changes that were seen may have been lost with the old database, so servers read all anew.';
+-- Name: denial; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.denial (
+    principal text NOT NULL COLLATE pg_catalog."C",
+    method text NOT NULL COLLATE pg_catalog."C",
+    reason text NOT NULL COLLATE pg_catalog."C",
+    minute timestamp with time zone NOT NULL,
+    id bigint NOT NULL,
+    denials bigint NOT NULL
+);
+-- Name: TABLE denial; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.denial IS 'Calls refused for want of a key, role, scope or rate, counted: a row each would let anybody fill the disk.';
+-- Name: COLUMN denial.principal; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.denial.principal IS 'Its id; '''' = the caller was nobody.';
+-- Name: COLUMN denial.method; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.denial.method IS 'Its path; '''' = one of many that came together.';
+-- Name: denial_id_seq; Type: SEQUENCE; Schema: holdfast; Owner: -
+ALTER TABLE holdfast.denial ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.denial_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
 -- Name: identity; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.identity (
     only_row boolean DEFAULT true NOT NULL,
@@ -3349,6 +3735,27 @@ CREATE SEQUENCE holdfast.outbox_id
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+-- Name: principal_grant; Type: TABLE; Schema: holdfast; Owner: -
+CREATE TABLE holdfast.principal_grant (
+    principal text NOT NULL COLLATE pg_catalog."C",
+    place integer NOT NULL,
+    role smallint NOT NULL,
+    namespace text COLLATE pg_catalog."C",
+    resource_prefix text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    operation_prefix text DEFAULT ''::text NOT NULL COLLATE pg_catalog."C",
+    CONSTRAINT principal_grant_place_check CHECK (((place >= 1) AND (place <= 16))),
+    CONSTRAINT principal_grant_role_check CHECK (((role >= 1) AND (role <= 4)))
+);
+-- Name: TABLE principal_grant; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON TABLE holdfast.principal_grant IS 'What a principal may do: a call is allowed if one of its grants covers all of it.';
+-- Name: COLUMN principal_grant.role; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal_grant.role IS '1 reader, 2 worker, 3 operator, 4 admin; each may do what those before it may.';
+-- Name: COLUMN principal_grant.namespace; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal_grant.namespace IS 'NULL = all, those to come too.';
+-- Name: COLUMN principal_grant.resource_prefix; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal_grant.resource_prefix IS 'Resources whose names begin with it.';
+-- Name: COLUMN principal_grant.operation_prefix; Type: COMMENT; Schema: holdfast; Owner: -
+COMMENT ON COLUMN holdfast.principal_grant.operation_prefix IS 'Operations whose keys begin with it.';
 -- Name: purge; Type: TABLE; Schema: holdfast; Owner: -
 CREATE TABLE holdfast.purge (
     one boolean DEFAULT true NOT NULL,
@@ -3464,6 +3871,15 @@ ALTER TABLE ONLY holdfast.action
 -- Name: attempt attempt_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.attempt
     ADD CONSTRAINT attempt_pkey PRIMARY KEY (namespace, key, token);
+-- Name: auth_state auth_state_one_key; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.auth_state
+    ADD CONSTRAINT auth_state_one_key UNIQUE (one);
+-- Name: denial denial_id_key; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.denial
+    ADD CONSTRAINT denial_id_key UNIQUE (id);
+-- Name: denial denial_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.denial
+    ADD CONSTRAINT denial_pkey PRIMARY KEY (minute, principal, method, reason);
 -- Name: identity identity_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.identity
     ADD CONSTRAINT identity_pkey PRIMARY KEY (only_row);
@@ -3488,6 +3904,12 @@ ALTER TABLE ONLY holdfast.operation_policy
 -- Name: outbox outbox_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.outbox
     ADD CONSTRAINT outbox_pkey PRIMARY KEY (namespace, id);
+-- Name: principal_grant principal_grant_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.principal_grant
+    ADD CONSTRAINT principal_grant_pkey PRIMARY KEY (principal, place);
+-- Name: principal principal_pkey; Type: CONSTRAINT; Schema: holdfast; Owner: -
+ALTER TABLE ONLY holdfast.principal
+    ADD CONSTRAINT principal_pkey PRIMARY KEY (id);
 -- Name: purge purge_one_key; Type: CONSTRAINT; Schema: holdfast; Owner: -
 ALTER TABLE ONLY holdfast.purge
     ADD CONSTRAINT purge_one_key UNIQUE (one);
@@ -3531,6 +3953,12 @@ CREATE INDEX operation_sending ON holdfast.operation USING btree (changed_at) WH
 CREATE INDEX operation_unknown ON holdfast.operation USING btree (changed_at) WHERE (state = 5);
 -- Name: outbox_operation; Type: INDEX; Schema: holdfast; Owner: -
 CREATE INDEX outbox_operation ON holdfast.outbox USING btree (namespace, operation) WHERE (operation IS NOT NULL);
+-- Name: principal_certificate; Type: INDEX; Schema: holdfast; Owner: -
+CREATE UNIQUE INDEX principal_certificate ON holdfast.principal USING btree (certificate) WHERE ((revoked_at IS NULL) AND (certificate IS NOT NULL));
+-- Name: principal_name; Type: INDEX; Schema: holdfast; Owner: -
+CREATE UNIQUE INDEX principal_name ON holdfast.principal USING btree (name) WHERE (revoked_at IS NULL);
+-- Name: principal_version; Type: INDEX; Schema: holdfast; Owner: -
+CREATE UNIQUE INDEX principal_version ON holdfast.principal USING btree (version);
 -- Name: operation legal_moves; Type: TRIGGER; Schema: holdfast; Owner: -
 CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW WHEN ((NOT holdfast.operation_move(old.state, new.state))) EXECUTE FUNCTION holdfast.refuse_move();
 -- Name: SCHEMA holdfast; Type: ACL; Schema: -; Owner: -
@@ -3561,6 +3989,12 @@ REVOKE ALL ON FUNCTION holdfast.attach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION audit_principal(p_id text, p_also text[], p_actor text, p_detail text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text) FROM PUBLIC;
+-- Name: FUNCTION auth_changes(p_epoch text, p_after bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.auth_changes(p_epoch text, p_after bigint, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION auth_note(p_used text[], p_ago_ms bigint[], p_principal text[], p_method text[], p_reason text[], p_count bigint[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.auth_note(p_used text[], p_ago_ms bigint[], p_principal text[], p_method text[], p_reason text[], p_count bigint[]) FROM PUBLIC;
 -- Name: FUNCTION begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.begin_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_holder text[], p_ttl_ms bigint[], p_request_id text[], p_trigger smallint[]) FROM PUBLIC;
 -- Name: FUNCTION begin_operation(namespace text, key text, type text, fingerprint bytea, holder text, ttl_ms bigint); Type: ACL; Schema: holdfast; Owner: -
@@ -3583,6 +4017,8 @@ GRANT ALL ON FUNCTION holdfast.complete_operation(namespace text, key text, toke
 REVOKE ALL ON FUNCTION holdfast.count_usage(p_ns text, OUT leases bigint, OUT value_bytes bigint) FROM PUBLIC;
 -- Name: FUNCTION create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.create_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
+-- Name: FUNCTION create_principal(p_id text, p_name text, p_secret_hash bytea, p_certificate text, p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_grants text[], p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.create_principal(p_id text, p_name text, p_secret_hash bytea, p_certificate text, p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_grants text[], p_actor text) FROM PUBLIC;
 -- Name: FUNCTION defer_again(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.defer_again() FROM PUBLIC;
 -- Name: FUNCTION deferred_writes(); Type: ACL; Schema: holdfast; Owner: -
@@ -3612,6 +4048,8 @@ REVOKE ALL ON FUNCTION holdfast.forget_session(p_keep text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.get_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION grants_text(p_id text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.grants_text(p_id text) FROM PUBLIC;
 -- Name: FUNCTION guard(namespace text, resource text, token bigint); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) TO holdfast_user;
@@ -3627,12 +4065,18 @@ REVOKE ALL ON FUNCTION holdfast.limit_leases(p_ns text[], p_resource text[], p_t
 REVOKE ALL ON FUNCTION holdfast.limit_values(p_ns text[], p_resource text[], p_token bigint[], p_write_seq bigint[], p_value bytea[], p_expected bigint[], p_r_tid tid[], p_t timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION list_actions(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_actions(p_ns text, p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION list_denials(p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.list_denials(p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_leases(p_ns text, p_prefix text, p_task text, p_holder text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_namespaces(p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_namespaces(p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION list_principals(p_after text, p_revoked boolean, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.list_principals(p_after text, p_revoked boolean, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION list_resources(p_ns text, p_prefix text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.list_resources(p_ns text, p_prefix text, p_after text, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION list_sql_roles(p_ns text, p_after text, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.list_sql_roles(p_ns text, p_after text, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION lock_or_blocker(p_ns text, p_resource text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.lock_or_blocker(p_ns text, p_resource text) FROM PUBLIC;
 -- Name: FUNCTION lock_pairs(p_ns text[], p_resource text[], p_make boolean); Type: ACL; Schema: holdfast; Owner: -
@@ -3645,6 +4089,8 @@ REVOKE ALL ON FUNCTION holdfast.lock_usage(p_ns text, OUT leases bigint, OUT val
 REVOKE ALL ON FUNCTION holdfast.locked_by_top_level(p_ns text, p_resource text) FROM PUBLIC;
 -- Name: FUNCTION make_partitions(p_months_ahead integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.make_partitions(p_months_ahead integer) FROM PUBLIC;
+-- Name: FUNCTION map_sql_role(p_ns text, p_role text, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.map_sql_role(p_ns text, p_role text, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION ms(p_interval interval); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.ms(p_interval interval) FROM PUBLIC;
 -- Name: FUNCTION namespace_row(p_outcome integer, p_row holdfast.namespace); Type: ACL; Schema: holdfast; Owner: -
@@ -3709,10 +4155,20 @@ REVOKE ALL ON FUNCTION holdfast.operation_move(p_from smallint, p_to smallint) F
 REVOKE ALL ON FUNCTION holdfast.policy_changes(p_old holdfast.namespace, p_new holdfast.namespace) FROM PUBLIC;
 -- Name: FUNCTION prefix_end(p_prefix text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.prefix_end(p_prefix text) FROM PUBLIC;
+-- Name: FUNCTION principal_grants(p_id text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.principal_grants(p_id text) FROM PUBLIC;
+-- Name: FUNCTION principal_none(p_outcome integer, p_id text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.principal_none(p_outcome integer, p_id text) FROM PUBLIC;
+-- Name: FUNCTION principal_reach(p_id text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.principal_reach(p_id text) FROM PUBLIC;
+-- Name: FUNCTION principal_row(p_outcome integer, p_row holdfast.principal); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.principal_row(p_outcome integer, p_row holdfast.principal) FROM PUBLIC;
 -- Name: FUNCTION purge_operations(p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.purge_operations(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.put_events(p_ns text[], p_operation text[], p_item integer[], p_aggregate_type text[], p_aggregate_id text[], p_type text[], p_payload bytea[], p_take boolean[]) FROM PUBLIC;
+-- Name: FUNCTION put_grants(p_id text, p_grants text[]); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.put_grants(p_id text, p_grants text[]) FROM PUBLIC;
 -- Name: FUNCTION put_settings(p_settings text[], p_path text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.put_settings(p_settings text[], p_path text) FROM PUBLIC;
 -- Name: FUNCTION read_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
@@ -3741,10 +4197,14 @@ REVOKE ALL ON FUNCTION holdfast.require_arguments(p_ns text, p_key text, p_type 
 REVOKE ALL ON FUNCTION holdfast.require_mapped(p_ns text) FROM PUBLIC;
 -- Name: FUNCTION require_read_committed(); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.require_read_committed() FROM PUBLIC;
+-- Name: FUNCTION revoke_principal(p_id text, p_version bigint, p_actor text, p_reason text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.revoke_principal(p_id text, p_version bigint, p_actor text, p_reason text) FROM PUBLIC;
 -- Name: FUNCTION row_blocker(p_xmax xid); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.row_blocker(p_xmax xid) FROM PUBLIC;
 -- Name: FUNCTION set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.set_namespace(p_name text, p_lock_delay_ms bigint, p_min_ttl_ms bigint, p_max_ttl_ms bigint, p_audit_writes boolean, p_max_leases bigint, p_max_waiters bigint, p_max_value_bytes bigint, p_audit_keep_days bigint, p_actor text) FROM PUBLIC;
+-- Name: FUNCTION set_principal(p_id text, p_version bigint, p_grants text[], p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.set_principal(p_id text, p_version bigint, p_grants text[], p_expires_in_ms bigint, p_rate_per_s bigint, p_rate_burst bigint, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION spread(p_tids tid[], p_places integer[], p_n integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.spread(p_tids tid[], p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION stats(); Type: ACL; Schema: holdfast; Owner: -
@@ -3761,6 +4221,8 @@ REVOKE ALL ON FUNCTION holdfast.turn_before(p_ns text, p_resource text, p_server
 REVOKE ALL ON FUNCTION holdfast.uncount_leases(p_ns text[], p_n integer[]) FROM PUBLIC;
 -- Name: FUNCTION unix_ms(p_at timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.unix_ms(p_at timestamp with time zone) FROM PUBLIC;
+-- Name: FUNCTION unmap_sql_role(p_ns text, p_role text, p_actor text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.unmap_sql_role(p_ns text, p_role text, p_actor text) FROM PUBLIC;
 -- Name: FUNCTION wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.wait_for(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_until timestamp with time zone) FROM PUBLIC;
 -- Name: FUNCTION wait_no_more(p_ns text, p_resource text, p_server text, OUT was_there boolean, OUT had_turn boolean); Type: ACL; Schema: holdfast; Owner: -

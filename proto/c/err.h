@@ -55,6 +55,7 @@ enum hp_code {
     X(NO_SUCH_RESOURCE, 31, NOT_FOUND, "no such resource")                                                                         \
     X(NO_SUCH_OPERATION, 32, NOT_FOUND, "no such operation")                                                                       \
     X(NO_SUCH_ACTION, 33, NOT_FOUND, "no such action")                                                                             \
+    X(NO_SUCH_KEY, 34, NOT_FOUND, "no such key")                                                                                   \
     X(NO_KEY, 40, UNAUTHENTICATED, "no API key was given")                                                                         \
     X(BAD_KEY, 41, UNAUTHENTICATED, "the API key is not valid")                                                                    \
     X(ROLE, 42, PERMISSION_DENIED, "the role does not allow this method")                                                          \

@@ -179,6 +179,8 @@ BEGIN
     )
     INSERT INTO holdfast.audit (namespace, kind, token, prior, actor, detail)
     SELECT h.name, 'floor', h.floor, h.before, 'holdfast', 'the database changed' FROM highest h;
+    -- Keys made or revoked may have been lost: servers read all of them anew.
+    UPDATE holdfast.auth_state SET epoch = pg_catalog.gen_random_uuid();
     RETURN true;
 END
 $$;
@@ -270,6 +272,13 @@ BEGIN
     DELETE FROM holdfast.refusal f WHERE (f.namespace, f.resource, f.token, f.minute) IN (
         SELECT o.namespace, o.resource, o.token, o.minute FROM holdfast.refusal o JOIN holdfast.namespace n ON n.name = o.namespace
         WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(days => n.audit_keep_days) LIMIT p_max);
+    GET DIAGNOSTICS n = ROW_COUNT;
+    done := done + n;
+
+    -- They belong to no namespace: kept as long as the one that keeps longest.
+    DELETE FROM holdfast.denial d WHERE d.id IN (
+        SELECT o.id FROM holdfast.denial o WHERE o.minute < pg_catalog.clock_timestamp() - pg_catalog.make_interval(
+            days => (SELECT pg_catalog.max(n.audit_keep_days) FROM holdfast.namespace n)) ORDER BY o.minute LIMIT p_max);
     GET DIAGNOSTICS n = ROW_COUNT;
     done := done + n;
 

@@ -70,6 +70,14 @@ static const struct svc_method methods[] = {
     {{ADMIN "RegisterAction", UNARY(register_action_request, register_action_response)}, SVC_ADMIN, svc_register_action},
     {{ADMIN "RemoveAction", UNARY(remove_action_request, remove_action_response)}, SVC_ADMIN, svc_remove_action},
     {{ADMIN "ListActions", UNARY(list_actions_request, list_actions_response)}, SVC_OPERATOR, svc_list_actions},
+    {{ADMIN "CreateKey", UNARY(create_key_request, create_key_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "ListKeys", UNARY(list_keys_request, list_keys_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "RevokeKey", UNARY(revoke_key_request, revoke_key_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "SetKey", UNARY(set_key_request, set_key_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "ListDenials", UNARY(list_denials_request, list_denials_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "MapSqlRole", UNARY(map_sql_role_request, map_sql_role_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "UnmapSqlRole", UNARY(unmap_sql_role_request, unmap_sql_role_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "ListSqlRoles", UNARY(list_sql_roles_request, list_sql_roles_response)}, SVC_ADMIN, NULL},
 };
 
 enum { MAX_WAITING = 20000 };
