@@ -122,12 +122,14 @@ bool cli_args_parse(struct cli_args *args, int argc, char **argv, struct hp_stat
     return true;
 }
 
-bool cli_args_allow(const struct cli_args *args, uint64_t allowed, const char *command, struct hp_status *status)
+bool cli_args_allow(const struct cli_args *args, cli_flags allowed, const char *command, struct hp_status *status)
 {
-    uint64_t extra = args->given & ~(allowed | CLI_GLOBAL);
+    cli_flags extra = args->given & ~(allowed | CLI_GLOBAL);
 
-    if (!extra)
-        return true;
-    hp_status_set(status, HP_R_MALFORMED, "%s takes no --%s", command, flags[__builtin_ctzll(extra)].name);
-    return false;
+    for (int i = 0; i < CLI_FLAG_COUNT; i++)
+        if (extra & CLI_BIT(i)) {
+            hp_status_set(status, HP_R_MALFORMED, "%s takes no --%s", command, flags[i].name);
+            return false;
+        }
+    return true;
 }

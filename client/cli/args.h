@@ -84,15 +84,17 @@ enum cli_flag {
 };
 
 /* A set of flags. */
-#define CLI_BIT(flag) (UINT64_C(1) << (flag))
-_Static_assert(CLI_FLAG_COUNT <= 64, "a set of flags is one word");
+typedef unsigned __int128 cli_flags;
+#define CLI_BIT(flag) ((cli_flags)1 << (flag))
+#define CLI_ANY       (~(cli_flags)0)
+_Static_assert(CLI_FLAG_COUNT <= 128, "a set of flags is one number");
 /* The flags that every command takes. */
 #define CLI_GLOBAL                                                                                                                 \
     (CLI_BIT(CLI_SERVER) | CLI_BIT(CLI_NAMESPACE) | CLI_BIT(CLI_KEY) | CLI_BIT(CLI_TIMEOUT) | CLI_BIT(CLI_JSON) |                  \
      CLI_BIT(CLI_HELP) | CLI_BIT(CLI_VERSION))
 
 struct cli_args {
-    uint64_t given;                   /* the flags that were given */
+    cli_flags given;                  /* the flags that were given */
     const char *text[CLI_FLAG_COUNT]; /* their values as typed */
     int64_t number[CLI_FLAG_COUNT];   /* of DURATION (milliseconds), NUMBER, and ON_OFF (1 or 0) */
     size_t n_words;                   /* words, the command word first */
@@ -106,7 +108,7 @@ struct cli_args {
 bool cli_args_parse(struct cli_args *args, int argc, char **argv, struct hp_status *status) __attribute__((warn_unused_result));
 
 /* True if only flags of `allowed` were given. Otherwise `status` names the first other one. */
-bool cli_args_allow(const struct cli_args *args, uint64_t allowed, const char *command, struct hp_status *status)
+bool cli_args_allow(const struct cli_args *args, cli_flags allowed, const char *command, struct hp_status *status)
     __attribute__((warn_unused_result));
 
 /* "--ttl D" with what it does, for help. */

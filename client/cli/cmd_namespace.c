@@ -8,9 +8,9 @@
 #include "client/cli/items.h"
 #include "holdfast/v1/admin.pb-c.h"
 
-static const uint64_t policies = CLI_BIT(CLI_LOCK_DELAY) | CLI_BIT(CLI_MIN_TTL) | CLI_BIT(CLI_MAX_TTL) | CLI_BIT(CLI_AUDIT_WRITES) |
-                                 CLI_BIT(CLI_MAX_LEASES) | CLI_BIT(CLI_MAX_WAITERS) | CLI_BIT(CLI_MAX_VALUE_BYTES) |
-                                 CLI_BIT(CLI_AUDIT_KEEP_DAYS);
+static const cli_flags policies = CLI_BIT(CLI_LOCK_DELAY) | CLI_BIT(CLI_MIN_TTL) | CLI_BIT(CLI_MAX_TTL) |
+                                  CLI_BIT(CLI_AUDIT_WRITES) | CLI_BIT(CLI_MAX_LEASES) | CLI_BIT(CLI_MAX_WAITERS) |
+                                  CLI_BIT(CLI_MAX_VALUE_BYTES) | CLI_BIT(CLI_AUDIT_KEEP_DAYS);
 
 /* Only what was given. */
 static void fill_policy(const struct cli *cli, Holdfast__V1__NamespacePolicy *policy)
@@ -154,9 +154,9 @@ int cli_namespace(struct cli *cli)
     static const struct {
         const char *name;
         size_t words;
-        uint64_t flags;
+        cli_flags flags;
         int (*handler)(struct cli *cli);
-    } commands[] = {{"create", 2, ~UINT64_C(0), create}, {"set", 2, ~UINT64_C(0), set}, {"list", 1, 0, list}};
+    } commands[] = {{"create", 2, CLI_ANY, create}, {"set", 2, CLI_ANY, set}, {"list", 1, 0, list}};
     struct hp_status status;
 
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {

@@ -11,7 +11,7 @@
 #define ADMIN     "/holdfast.v1.AdminService/"
 #define BIT(flag) CLI_BIT(CLI_##flag)
 
-static const uint64_t policies =
+static const cli_flags policies =
     BIT(MAX_ATTEMPTS) | BIT(MAX_ELAPSED) | BIT(BASE_DELAY) | BIT(MAX_DELAY) | BIT(ON_LOST) | BIT(RETENTION);
 
 /* ---- policy ---- */
@@ -119,8 +119,7 @@ static int list(struct cli *cli)
 
 int cli_policy(struct cli *cli)
 {
-    static const struct cli_sub subs[] = {
-        {"set", "[TYPE] [policies]", ~UINT64_C(0), 0, 1, set}, {"list", "", 0, 0, 0, list}, {NULL}};
+    static const struct cli_sub subs[] = {{"set", "[TYPE] [policies]", CLI_ANY, 0, 1, set}, {"list", "", 0, 0, 0, list}, {NULL}};
 
     return cli_run_sub(cli, "policy", subs);
 }

@@ -118,7 +118,7 @@ static const struct cli_command *find(const char *name)
     return NULL;
 }
 
-static void print_flags(uint64_t flags)
+static void print_flags(cli_flags flags)
 {
     for (int i = 0; i < CLI_FLAG_COUNT; i++) {
         char head[64];

@@ -10,7 +10,7 @@ struct cli_command {
     const char *name;
     const char *usage;           /* what stands behind the name */
     const char *summary;         /* NULL: not shown in help */
-    uint64_t flags;              /* beside the global ones */
+    cli_flags flags;             /* beside the global ones */
     size_t min_words, max_words; /* behind the command word */
     int (*handler)(struct cli *cli);
     const char *choices; /* what the first word may be, separated by spaces; NULL: anything */

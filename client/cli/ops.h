@@ -13,7 +13,7 @@
 struct cli_sub {
     const char *name;
     const char *usage; /* what stands behind it */
-    uint64_t flags;
+    cli_flags flags;
     size_t min_words, max_words; /* behind it */
     int (*handler)(struct cli *cli);
 };

@@ -23,7 +23,7 @@ static char *offered(const char *words)
     return result.out;
 }
 
-static char *flags_of(uint64_t flags)
+static char *flags_of(cli_flags flags)
 {
     char *text = t_printf("%s", "");
 
