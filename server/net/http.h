@@ -54,7 +54,8 @@ struct net_exchange {
     int64_t received_ms;        /* of io's clock, when its header was complete */
 
     /* Set by the handler in on_request, all of them (`writable` may be NULL). None is called after `closed`. */
-    /* A piece of the body; `end`: it was the last one (perhaps of 0 bytes). The next ones come as net_exchange_consume allows. */
+    /* A piece of the body; `end`: it was the last one (perhaps of 0 bytes). The next ones come as net_exchange_consume allows. Also
+     * of a request without a body, right after on_request; but of none that has been answered to its end. */
     void (*body)(struct net_exchange *x, const void *data, size_t len, bool end);
     /* After net_exchange_write has said no: there is room again. */
     void (*writable)(struct net_exchange *x);
@@ -98,6 +99,10 @@ bool net_exchange_write(struct net_exchange *x, const void *data, size_t len);
 void net_exchange_end(struct net_exchange *x, const struct net_header *trailers, size_t n);
 /* `len` bytes of the request's body have been dealt with, and as many more may come. */
 void net_exchange_consume(struct net_exchange *x, size_t len);
+/* The handler holds so many bytes for this exchange (a message that isn't whole; not more, but in all): they count for max_bytes,
+ * until they are said to be fewer or the exchange is closed. When more than max_bytes are held, the connections for which most is
+ * are closed. */
+void net_exchange_hold(struct net_exchange *x, size_t bytes);
 /* The exchange is cut off: RST_STREAM with this code (RFC 9113, 7) or a closed connection. `closed` follows, perhaps before this
  * returns. */
 void net_exchange_reset(struct net_exchange *x, uint32_t code);

@@ -1,0 +1,229 @@
+/*
+ * http_conn.h - what the HTTP port's files share: the listener's state, a connection's and an exchange's. For these alone.
+ *
+ * http.c has the listener and what its handlers call; http_conn.c a connection's life and its times, http_io.c the bytes that come
+ * and go; http_exchange.c what both versions do with an exchange; h1*.c and h2*.c the versions.
+ *
+ * Nothing is freed, and no handler told that an exchange is over, in the middle of something: a connection is doomed, an
+ * exchange over, and tasks at the end of the turn close the one and tell of the other. A connection lives until it is
+ * closed and each of its exchanges has been told.
+ */
+#ifndef HOLDFAST_NET_HTTP_CONN_H
+#define HOLDFAST_NET_HTTP_CONN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <nghttp2/nghttp2.h>
+
+#include "base/io.h"
+#include "base/list.h"
+#include "net/http.h"
+#include "net/listen.h"
+#include "proto/c/buf.h"
+#include "proto/c/http1.h"
+
+enum {
+    HTTP_SCRATCH = 64 << 10, /* read, or gathered to be sent, at a time */
+    HTTP_WINDOW = 128 << 10, /* of a request's body that isn't consumed */
+    HTTP_PREFACE = 24,
+    HTTP_ADDRESS = 64
+};
+
+struct net_http {
+    struct io *io;
+    struct net_http_config cfg;
+    struct net_listener listener;
+    char address[192];
+    void (*on_request)(void *arg, struct net_exchange *x);
+    void *arg;
+    bool draining;
+    struct list idle, busy; /* connections; idle: without a request in progress, by age */
+    struct list dirty;      /* of them, with something to do at the end of the turn */
+    struct list over;       /* exchanges of which the handler is to be told that they are over */
+    struct list spare;      /* exchanges to be used again */
+    struct list dead;       /* connections, until the end of the turn */
+    struct io_task flush, tell, bury, police;
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    struct net_http_stats stats;
+    size_t unsent; /* bytes of responses that the kernel hasn't taken */
+    int64_t last_sent_ms;
+    char date[40]; /* of HTTP/1.1's answers, as of date_s */
+    int64_t date_s;
+    uint8_t in[HTTP_SCRATCH], gather[HTTP_SCRATCH];
+};
+
+enum http_state {
+    HTTP_HANDSHAKE, /* TLS is being set up */
+    HTTP_SNIFF,     /* which version it speaks isn't known */
+    HTTP_1,
+    HTTP_2,
+    HTTP_LINGER, /* all was said; what still comes is thrown away, so that a reset doesn't overtake it */
+    HTTP_CLOSED
+};
+
+struct http_conn {
+    struct net_http *http;
+    struct list_node node, dirty_node;
+    struct io_watch watch; /* fd -1: closed */
+    struct io_timer timer;
+    struct net_tls_conn *tls;
+    enum http_state state;
+    int refs; /* itself until it is closed, and its exchanges */
+    bool idle, doomed;
+    bool closing;      /* to be closed once all that is to be sent has left */
+    bool ended;        /* the peer sends no more */
+    bool more;         /* there is more to be sent than one turn may */
+    struct hp_buf out; /* to be sent, and not by the kernel yet */
+    size_t out_at;     /* sent of it */
+    size_t counted;    /* bytes of it, and of TLS, in `bytes` */
+    size_t bytes;      /* held for it */
+    int64_t amid_ms;   /* when what it is in the middle of began: a handshake, a header, lingering; 0 = nothing */
+    int64_t idle_ms;   /* when it became idle */
+    int64_t sent_ms;   /* when bytes last left, or there were some after there were none */
+    struct list open;  /* exchanges in progress */
+    int n_receiving;   /* of them, whose request isn't whole */
+    size_t n_unsent;   /* bytes of their responses that aren't in `out` */
+    uint8_t preface[HTTP_PREFACE];
+    size_t n_preface;
+    struct hp_peer peer;
+    char address[HTTP_ADDRESS];
+    /* HTTP/1.1 */
+    struct hp_http1 *parser;
+    struct hp_buf in; /* came behind the request in progress */
+    size_t in_at;     /* taken of it */
+    size_t discarded; /* while it lingers */
+    /* HTTP/2 */
+    nghttp2_session *session;
+    struct http_x *head; /* the request whose header is coming in */
+    int64_t drain_ms;    /* when the first GOAWAY was sent; 0 = none; -1 = the second was */
+};
+
+struct http_x {
+    struct net_exchange x;
+    struct http_conn *conn;
+    struct list_node node;     /* conn->open or http->over */
+    struct net_header *fields; /* while the header comes in: offsets in `text` */
+    size_t n_fields, fields_cap;
+    struct hp_buf text; /* of the request's header */
+    size_t head_bytes;  /* of the header, as max_headers counts; trailers too */
+    struct hp_buf out;  /* HTTP/2: the response's body that wasn't framed yet */
+    size_t out_at;
+    struct hp_buf trailers; /* name, NUL, value, NUL, … */
+    size_t n_trailers;
+    size_t unconsumed, held;
+    int64_t heard_ms, sent_ms; /* when the last of the body came; when the last of the response left */
+    int64_t left;              /* HTTP/1.1: of the announced length; -1 = none was */
+    int32_t stream;
+    bool request_ended, end_told, responded, ended, over, complete;
+    bool end_sent;  /* HTTP/2: the frame that ends the response has been made */
+    bool deferred;  /* HTTP/2: nghttp2 waits for more of it */
+    bool no_body;   /* HEAD, 204, 304 */
+    bool chunked;   /* HTTP/1.1 */
+    bool last;      /* HTTP/1.1: the connection is closed after it */
+    bool streamed;  /* HTTP/1.1: answered piece by piece: without a bound in time for all of it */
+    bool full;      /* net_exchange_write has said no */
+    bool too_large; /* its header */
+    bool offered;   /* the handler has it */
+};
+
+/* ---- http_conn.c ---- */
+
+void http_on_accept(struct net_listener *listener, int fd);
+/* It is closed at the end of the turn, whatever is left to be sent. */
+void http_doom(struct http_conn *conn);
+/* The same because of what the peer did; or of a deadline. */
+void http_doom_protocol(struct http_conn *conn);
+void http_doom_late(struct http_conn *conn);
+/* At the end of the turn it is looked after: what is to be sent is. */
+void http_dirty(struct http_conn *conn);
+/* It is closed, and its exchanges are over. */
+void http_close(struct http_conn *conn);
+/* All that was to be sent has left: no more will be, and what comes is thrown away for a while. */
+void http_linger(struct http_conn *conn);
+/* One reference less; without any it is freed at the end of the turn, so that whoever works on it may look whether it is closed. */
+void http_unref(struct http_conn *conn);
+void http_on_bury(struct io_task *task);
+/* It has become idle, or ceased to be. */
+void http_set_idle(struct http_conn *conn);
+/* What it is late with is looked for no later than at `at_ms`; what else it may be late with from now on. */
+void http_due(struct http_conn *conn, int64_t at_ms);
+void http_mind_time(struct http_conn *conn);
+/* It is in the middle of something that must end in time; or not any more. */
+void http_amid(struct http_conn *conn, bool amid);
+/* So many bytes more (or less) are held for it. */
+void http_count(struct http_conn *conn, ssize_t bytes);
+void http_on_police(struct io_task *task);
+int64_t http_now(const struct net_http *http);
+
+/* ---- http_io.c ---- */
+
+/* For a connection's watch. */
+void http_on_ready(struct io_watch *watch, unsigned events);
+void http_on_flush(struct io_task *task);
+/* Bytes that have been given to be sent, and that the kernel hasn't taken. */
+size_t http_unsent(const struct http_conn *conn);
+/* What is waited for, as it is now; a connection that can't be waited for is doomed. */
+void http_set_want(struct http_conn *conn);
+/* These bytes leave, behind all others. False: it is doomed. Only while it is flushed. */
+bool http_emit(struct http_conn *conn, const uint8_t *data, size_t len);
+
+/* ---- http_exchange.c ---- */
+
+/* A new exchange of the connection. NULL: no memory. */
+struct http_x *http_x_new(struct http_conn *conn);
+/* One more field; `len` bytes each. False: no memory; x->too_large says that it was left out. */
+bool http_x_field(struct http_x *x, const void *name, size_t name_len, const void *value, size_t value_len);
+/* A NUL-terminated copy in `text`, as an offset cast to a pointer until http_x_settle. NULL: no memory. */
+const char *http_x_text(struct http_x *x, const void *text, size_t len);
+/* Its header is whole: offsets become pointers. */
+void http_x_settle(struct http_x *x);
+/* The handler gets it. */
+void http_x_offer(struct http_x *x);
+/* Bytes of the request's body have come; `end` follows by http_x_request_end. */
+void http_x_body(struct http_x *x, const void *data, size_t len);
+void http_x_request_end(struct http_x *x);
+/* It is over; its handler is told at the end of the turn. */
+void http_x_over(struct http_x *x, bool complete);
+/* Less of its response is unread: whoever waits for room is told, not from here. */
+void http_x_sent(struct http_x *x, size_t bytes);
+void http_on_tell(struct io_task *task);
+/* Those that wait for room, and have it, are told. */
+void http_tell_writable(struct http_conn *conn);
+void http_free_spare(struct net_http *http);
+/* No more of the request's body may come before some of it is consumed. */
+bool http_x_is_full(const struct http_x *x);
+
+/* ---- h1.c: HTTP/1.1 ---- */
+
+bool h1_start(struct http_conn *conn);
+void h1_release(struct http_conn *conn);
+void h1_input(struct http_conn *conn, const uint8_t *data, size_t len);
+/* Goes on with what came behind the last request. */
+void h1_go_on(struct http_conn *conn);
+void h1_respond(struct http_x *x, int status, const struct net_header *headers, size_t n, bool end);
+void h1_write(struct http_x *x, const void *data, size_t len);
+void h1_end(struct http_x *x);
+void h1_consumed(struct http_x *x);
+void h1_drain(struct http_conn *conn);
+
+/* ---- h2.c: HTTP/2 ---- */
+
+bool h2_setup(struct net_http *http);
+bool h2_start(struct http_conn *conn);
+void h2_release(struct http_conn *conn);
+void h2_input(struct http_conn *conn, const uint8_t *data, size_t len);
+/* Frames to be sent go to http_emit. False: there were none, or it is doomed. */
+bool h2_output(struct http_conn *conn);
+bool h2_is_done(const struct http_conn *conn);
+bool h2_is_overfull(const struct http_conn *conn);
+void h2_respond(struct http_x *x, int status, const struct net_header *headers, size_t n, bool end);
+void h2_resume(struct http_x *x);
+void h2_consume(struct http_x *x, size_t len);
+void h2_reset(struct http_x *x, uint32_t code);
+void h2_drain(struct http_conn *conn);
+
+#endif
