@@ -1,6 +1,6 @@
 /*
  * kind_io.h - what the table of kinds refers to: for each kind, how its parameters are built and its rows are read (kind_io.c,
- * kind_rows.c, kind_admin.c; of operations kind_operations.c, kind_operators.c).
+ * kind_rows.c, kind_admin.c; of operations kind_operations.c, kind_operators.c; of principals kind_principals.c).
  */
 #ifndef HOLDFAST_STORE_KIND_IO_H
 #define HOLDFAST_STORE_KIND_IO_H
@@ -49,6 +49,15 @@ void st_build_list_op_policies(struct st_params *params, const struct st_call *c
 void st_build_register_action(struct st_params *params, const struct st_call *call);
 void st_build_remove_action(struct st_params *params, const struct st_call *call);
 void st_build_list_actions(struct st_params *params, const struct st_call *call);
+void st_build_create_principal(struct st_params *params, const struct st_call *call);
+void st_build_set_principal(struct st_params *params, const struct st_call *call);
+void st_build_revoke_principal(struct st_params *params, const struct st_call *call);
+void st_build_list_principals(struct st_params *params, const struct st_call *call);
+void st_build_auth_changes(struct st_params *params, const struct st_call *call);
+void st_build_auth_note(struct st_params *params, const struct st_call *call);
+void st_build_list_denials(struct st_params *params, const struct st_call *call);
+void st_build_sql_role(struct st_params *params, const struct st_call *call);
+void st_build_list_roles(struct st_params *params, const struct st_call *call);
 
 /* Readers of one row: into the outputs of the item, whose outcome is set already; columns in the order of the statement. */
 void st_read_acquire(const PGresult *res, int row, struct st_item *item, struct st_call *call);
@@ -73,6 +82,9 @@ void st_read_op_decide(const PGresult *res, int row, struct st_item *item, struc
 void st_read_op_compensate(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_op_policy(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 void st_read_register_action(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_principal(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_map_role(const PGresult *res, int row, struct st_item *item, struct st_call *call);
+void st_read_unmap_role(const PGresult *res, int row, struct st_item *item, struct st_call *call);
 
 /* Readers of all rows: they set the outcome too. False: the rows make no sense. */
 bool st_read_acquire_all(const PGresult *res, struct st_item *item, struct st_call *call);
@@ -85,6 +97,10 @@ bool st_read_op_attempts(const PGresult *res, struct st_item *item, struct st_ca
 bool st_read_op_stats(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_op_policies(const PGresult *res, struct st_item *item, struct st_call *call);
 bool st_read_list_actions(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_principals(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_auth_changes(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_denials(const PGresult *res, struct st_item *item, struct st_call *call);
+bool st_read_list_roles(const PGresult *res, struct st_item *item, struct st_call *call);
 
 /* How much an item's bytes weigh in a batch, of any kind that has some. */
 size_t st_weigh_write(const struct st_item *item);
@@ -102,6 +118,8 @@ int32_t st_page(int64_t asked);
  * more): memory for so many, of `size` each, to be filled. NULL: there is none to fill. */
 void *st_list_rows(const PGresult *res, struct st_item *item, struct st_call *call, int64_t asked, size_t size, size_t *n,
                    bool *more);
+/* A text[] as *n texts, which go with the call; NULL reads as "", and what makes no sense as none. False: no memory. */
+bool st_read_texts(const PGresult *res, int row, int col, struct st_call *call, const char *const **texts, size_t *n);
 /* A server that has got the turn by this is to be told; "" = none has. */
 void st_tell_next(struct st_call *call, const char *server, const char *ns, const char *resource);
 

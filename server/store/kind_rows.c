@@ -59,34 +59,55 @@ static int64_t next_element(const unsigned char **at, const unsigned char *end)
     return len > (uint64_t)(end - *at) ? -1 : (int64_t)len;
 }
 
-/* text[] name, value, name, value, … into a lease row. Texts of an array have no NUL, so they are copied. */
-static bool read_labels(const PGresult *res, int row, int col, struct st_lease_row *out, struct st_call *call)
+/* Texts of an array have no NUL, so they are copied. */
+bool st_read_texts(const PGresult *res, int row, int col, struct st_call *call, const char *const **texts, size_t *n)
 {
     const unsigned char *at = (const unsigned char *)PQgetvalue(res, row, col);
     const unsigned char *end = at + PQgetlength(res, row, col);
-    out->labels = NULL;
-    out->n_labels = 0;
+    *texts = NULL;
+    *n = 0;
     if (PQgetisnull(res, row, col) || end - at < 20 || get32(at) != 1 || get32(at + 8) != ST_OID_TEXT)
         return true;
-    size_t n = get32(at + 12) / 2;
-    if (n == 0 || n > (size_t)(end - at))
+    size_t count = get32(at + 12);
+    if (count == 0 || count > (size_t)(end - at))
         return true;
-    struct st_label *labels = st_call_alloc(call, n * sizeof(*labels));
-    char *text = st_call_alloc(call, (size_t)(end - at) + 2 * n);
-    if (!labels || !text)
+    const char **list = st_call_alloc(call, count * sizeof(*list));
+    char *text = st_call_alloc(call, (size_t)(end - at) + count);
+    if (!list || !text)
         return false;
     at += 20;
-    for (size_t i = 0; i < 2 * n; i++) {
+    for (size_t i = 0; i < count; i++) {
         int64_t len = next_element(&at, end);
         if (len < 0)
-            return true; /* cut short: no labels rather than wrong ones */
-        *(i % 2 ? &labels[i / 2].value : &labels[i / 2].name) = text;
+            return true; /* cut short: nothing rather than something wrong */
+        list[i] = text;
         memcpy(text, at, (size_t)len);
         text += len + 1;
         at += len;
     }
+    *texts = list;
+    *n = count;
+    return true;
+}
+
+/* text[] name, value, name, value, … into a lease row. */
+static bool read_labels(const PGresult *res, int row, int col, struct st_lease_row *out, struct st_call *call)
+{
+    const char *const *texts;
+    size_t n;
+    out->labels = NULL;
+    out->n_labels = 0;
+    if (!st_read_texts(res, row, col, call, &texts, &n))
+        return false;
+    if (n < 2)
+        return true;
+    struct st_label *labels = st_call_alloc(call, n / 2 * sizeof(*labels));
+    if (!labels)
+        return false;
+    for (size_t i = 0; i < n / 2; i++)
+        labels[i] = (struct st_label){texts[2 * i], texts[2 * i + 1]};
     out->labels = labels;
-    out->n_labels = n;
+    out->n_labels = n / 2;
     return true;
 }
 

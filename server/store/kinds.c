@@ -53,6 +53,17 @@
         .per_flush = 1, .outcomes = BIT(ST_FOUND) | POLICY, .build = st_build_namespace, .read = st_read_namespace                 \
     }
 
+/* As read_principal_row (kind_principals.c) knows them. */
+#define SELECT_PRINCIPAL                                                                                                           \
+    "SELECT outcome, id, name, certificate, created_unix_ms, created_by, expires_unix_ms, revoked_unix_ms, revoked_by, "           \
+    "last_used_unix_ms, rate_per_s, rate_burst, version, grants FROM holdfast."
+#define PRINCIPAL "2ttt8t88t8888T"
+#define SETS_PRINCIPAL(verb, arguments, more_outcomes)                                                                             \
+    {                                                                                                                              \
+        .name = #verb "_principal", .sql = SELECT_PRINCIPAL #verb "_principal" arguments, .result = PRINCIPAL, ONE_SETS,           \
+        .outcomes = BIT(ST_FOUND), .op_outcomes = (more_outcomes), .build = st_build_##verb##_principal, .read = st_read_principal \
+    }
+
 const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ACQUIRE] = {.name = "acquire",
                     .sql = SELECT_ACQUIRED "acquire_batch($1::text[], $2::text[], $3::text[], $4::text[], $5::int8[], $6::text[], "
@@ -375,6 +386,72 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                      .outcomes = BIT(ST_FOUND),
                      .build = st_build_nothing,
                      .read_all = st_read_op_stats},
+    [ST_CREATE_PRINCIPAL] =
+        SETS_PRINCIPAL(create, "($1::text, $2::text, $3::bytea, $4::text, $5::int8, $6::int8, $7::int8, $8::text[], $9::text)",
+                       OP(ST_AUTH_TAKEN) | OP(ST_AUTH_FULL)),
+    [ST_SET_PRINCIPAL] = SETS_PRINCIPAL(set, "($1::text, $2::int8, $3::text[], $4::int8, $5::int8, $6::int8, $7::text)",
+                                        OP(ST_AUTH_NONE) | OP(ST_OP_REVISION)),
+    [ST_REVOKE_PRINCIPAL] =
+        SETS_PRINCIPAL(revoke, "($1::text, $2::int8, $3::text, $4::text)", OP(ST_AUTH_NONE) | OP(ST_OP_REVISION)),
+    [ST_LIST_PRINCIPALS] = {.name = "list_principals",
+                            .sql = SELECT_PRINCIPAL "list_principals($1::text, $2::bool, $3::int4)",
+                            .result = PRINCIPAL,
+                            .shape = ST_MANY_ROWS,
+                            .per_flush = 1,
+                            .outcomes = BIT(ST_FOUND),
+                            .build = st_build_list_principals,
+                            .read_all = st_read_list_principals},
+    [ST_AUTH_CHANGES] = {.name = "auth_changes",
+                         .sql = "SELECT outcome, epoch, known, restarted, more, now_unix_ms, id, name, secret_hash, certificate, "
+                                "expires_unix_ms, live, rate_per_s, rate_burst, version, grants FROM "
+                                "holdfast.auth_changes($1::text, $2::int8, $3::int4)",
+                         .result = "2t8??8ttyt8?888T",
+                         .shape = ST_MANY_ROWS,
+                         .per_flush = 1,
+                         .prompt = true,
+                         .outcomes = BIT(ST_FOUND),
+                         .build = st_build_auth_changes,
+                         .read_all = st_read_auth_changes},
+    [ST_AUTH_NOTE] = {.name = "auth_note",
+                      .sql = "SELECT outcome FROM holdfast.auth_note($1::text[], $2::int8[], $3::text[], $4::text[], $5::text[], "
+                             "$6::int8[])",
+                      .result = "2",
+                      ONE_SETS,
+                      .outcomes = BIT(ST_FOUND),
+                      .build = st_build_auth_note,
+                      .read = st_read_outcome},
+    [ST_LIST_DENIALS] = {.name = "list_denials",
+                         .sql = "SELECT outcome, id, minute_unix_ms, principal, name, method, reason, denials FROM "
+                                "holdfast.list_denials($1::int8, $2::int4)",
+                         .result = "288tttt8",
+                         .shape = ST_MANY_ROWS,
+                         .per_flush = 1,
+                         .outcomes = BIT(ST_FOUND),
+                         .build = st_build_list_denials,
+                         .read_all = st_read_list_denials},
+    [ST_MAP_ROLE] = {.name = "map_sql_role",
+                     .sql = "SELECT outcome, message FROM holdfast.map_sql_role($1::text, $2::text, $3::text)",
+                     .result = "2t",
+                     ONE_SETS,
+                     .outcomes = BIT(ST_FOUND) | POLICY,
+                     .op_outcomes = OP(ST_OP_BAD_ACTION),
+                     .build = st_build_sql_role,
+                     .read = st_read_map_role},
+    [ST_UNMAP_ROLE] = {.name = "unmap_sql_role",
+                       .sql = "SELECT outcome, was_mapped FROM holdfast.unmap_sql_role($1::text, $2::text, $3::text)",
+                       .result = "2?",
+                       ONE_SETS,
+                       .outcomes = BIT(ST_FOUND) | POLICY,
+                       .build = st_build_sql_role,
+                       .read = st_read_unmap_role},
+    [ST_LIST_ROLES] = {.name = "list_sql_roles",
+                       .sql = "SELECT outcome, role FROM holdfast.list_sql_roles($1::text, $2::text, $3::int4)",
+                       .result = "2t",
+                       .shape = ST_MANY_ROWS,
+                       .per_flush = 1,
+                       .outcomes = BIT(ST_FOUND),
+                       .build = st_build_list_roles,
+                       .read_all = st_read_list_roles},
 };
 
 const char *st_kind_name(enum st_kind kind)

@@ -43,6 +43,7 @@ struct st_kind_def {
     bool writes;          /* changes something: its outcome is lost with the connection */
     bool optimistic;      /* 40001 asks for the careful form */
     bool own_way;         /* ST_OP_EXECUTE: on connections that no other kind uses */
+    bool prompt;          /* a list that goes the way of reads: all calls wait for it */
     size_t per_flush;     /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
     size_t max_items;     /* of a batch; 0 = as the store is set */
     uint64_t outcomes;    /* bits of the outcomes SQL may tell, below 63; and ST_POLICY_OUTCOMES */

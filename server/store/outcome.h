@@ -65,9 +65,14 @@ enum st_outcome {
     ST_OP_STALE_RESOURCE = 219, /* this and the next two: of the resource of an execution */
     ST_OP_RESOURCE_NOT_HELD = 220,
     ST_OP_VERSION = 221,
-    ST_OP_RETENTION = 222,  /* the policy keeps records for a shorter time than retries may go on */
-    ST_OP_BAD_ACTION = 223, /* not registered; the message says why */
-    ST_OP_AGAIN_LATER = 224 /* within the store only: not begun, since an earlier one of its batch took its time */
+    ST_OP_RETENTION = 222,   /* the policy keeps records for a shorter time than retries may go on */
+    ST_OP_BAD_ACTION = 223,  /* not registered, or mapped (an SQL role); the message says why */
+    ST_OP_AGAIN_LATER = 224, /* within the store only: not begun, since an earlier one of its batch took its time */
+
+    /* Of principals; and ST_OP_REVISION. */
+    ST_AUTH_NONE = 225,  /* there is none of that id, or it was revoked */
+    ST_AUTH_TAKEN = 226, /* another one has the name, or the certificate */
+    ST_AUTH_FULL = 227   /* there are as many as there may be */
 };
 
 #endif

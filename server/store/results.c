@@ -42,7 +42,7 @@ static bool outcome_ok(const struct st_kind_def *def, int outcome)
 {
     if (outcome == ST_QUOTA || outcome == ST_TTL_BOUNDS || outcome == ST_CONFLICT || outcome == ST_CONTRADICTION)
         return def->outcomes & ST_POLICY_OUTCOMES;
-    if (outcome >= ST_OP_STARTED && outcome <= ST_OP_AGAIN_LATER)
+    if (outcome >= ST_OP_STARTED && outcome <= ST_AUTH_FULL)
         return def->op_outcomes >> (outcome - ST_OP_STARTED) & 1;
     return outcome == ST_NO_SUCH_NAMESPACE || (outcome > 0 && outcome < 63 && (def->outcomes >> outcome & 1));
 }

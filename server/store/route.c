@@ -19,7 +19,7 @@ enum st_way st_way_of(enum st_kind kind)
         return ST_WAY_EXECUTE;
     if (st_kinds[kind].writes)
         return ST_WAY_WORK;
-    return st_kinds[kind].shape == ST_PER_ITEM ? ST_WAY_READS : ST_WAY_LISTS;
+    return st_kinds[kind].shape == ST_PER_ITEM || st_kinds[kind].prompt ? ST_WAY_READS : ST_WAY_LISTS;
 }
 
 /* The connection that is the way of reads, or that of lists; NULL for other ways. */

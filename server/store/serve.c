@@ -35,6 +35,7 @@ static const enum st_kind flush_order[] = {ST_RENEW,
                                            ST_READ,
                                            ST_GET,
                                            ST_OP_GET,
+                                           ST_AUTH_CHANGES,
                                            ST_OP_EXECUTE,
                                            ST_BREAK,
                                            ST_OP_DECIDE,
@@ -55,7 +56,16 @@ static const enum st_kind flush_order[] = {ST_RENEW,
                                            ST_LIST_OP_POLICIES,
                                            ST_REGISTER_ACTION,
                                            ST_REMOVE_ACTION,
-                                           ST_LIST_ACTIONS};
+                                           ST_LIST_ACTIONS,
+                                           ST_CREATE_PRINCIPAL,
+                                           ST_SET_PRINCIPAL,
+                                           ST_REVOKE_PRINCIPAL,
+                                           ST_LIST_PRINCIPALS,
+                                           ST_AUTH_NOTE,
+                                           ST_LIST_DENIALS,
+                                           ST_MAP_ROLE,
+                                           ST_UNMAP_ROLE,
+                                           ST_LIST_ROLES};
 enum { N_FLUSHED = sizeof(flush_order) / sizeof(flush_order[0]) };
 _Static_assert(N_FLUSHED == ST_KINDS - 2, "every kind but the errands");
 

@@ -21,6 +21,7 @@
 #include "store/bytes.h"
 #include "store/operations.h"
 #include "store/outcome.h"
+#include "store/principals.h"
 
 struct st_batch;
 struct st_pq;
@@ -64,6 +65,16 @@ enum st_kind {
     ST_REMOVE_ACTION,
     ST_LIST_ACTIONS,
     ST_OP_STATS, /* of all namespaces */
+    ST_CREATE_PRINCIPAL,
+    ST_SET_PRINCIPAL,
+    ST_REVOKE_PRINCIPAL,
+    ST_LIST_PRINCIPALS,
+    ST_AUTH_CHANGES, /* of principals, since it was last asked */
+    ST_AUTH_NOTE,    /* who was used, what was refused */
+    ST_LIST_DENIALS,
+    ST_MAP_ROLE, /* SQL roles */
+    ST_UNMAP_ROLE,
+    ST_LIST_ROLES,
     ST_KINDS
 };
 
@@ -200,6 +211,13 @@ struct st_item {
         struct st_op_compensate op_compensate;
         struct st_op_policies op_policies;
         struct st_actions actions;
+        struct st_principals principals;
+        struct st_auth_ask auth_ask;
+        struct st_auth_note auth_note;
+        struct {
+            int64_t after_id, max; /* as of the audit */
+        } denials;
+        struct st_sql_roles sql_roles;
     } in;
 
     enum st_outcome outcome;
@@ -276,6 +294,10 @@ struct st_item {
         struct st_op_policies_told op_policies;
         struct st_actions_told actions;
         struct st_op_states_told op_states;
+        struct st_principals_told principals;
+        struct st_auth_told auth;
+        struct st_denials_told denials;
+        struct st_sql_roles_told sql_roles;
     } out;
 
     /* The store's own. */
