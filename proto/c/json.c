@@ -231,7 +231,7 @@ static char upper_case(char c)
 /* ---- maps ---- */
 
 /* protoc names the entry's type after the field: labels → LabelsEntry, due_dates → DueDatesEntry. */
-static bool is_map(const ProtobufCFieldDescriptor *field)
+bool hp_json_is_map(const ProtobufCFieldDescriptor *field)
 {
     const ProtobufCMessageDescriptor *type = field->descriptor;
     const char *name;
@@ -365,7 +365,7 @@ static void write_repeated(struct hp_buf *out, const ProtobufCMessage *message, 
     const char *elements = *(char *const *)((const char *)message + field->offset);
     size_t size = size_of(field->type);
 
-    if (is_map(field)) {
+    if (hp_json_is_map(field)) {
         write_map(out, (ProtobufCMessage *const *)elements, n, flags);
         return;
     }

@@ -11,9 +11,11 @@
 #ifndef HOLDFAST_PROTO_JSON_H
 #define HOLDFAST_PROTO_JSON_H
 
-#include "proto/c/buf.h"
+#include <stdbool.h>
 
 #include <protobuf-c/protobuf-c.h>
+
+#include "proto/c/buf.h"
 
 enum { HP_JSON_DEFAULTS = 1 };
 
@@ -21,5 +23,7 @@ enum { HP_JSON_DEFAULTS = 1 };
 void hp_json_write(struct hp_buf *out, const ProtobufCMessage *message, unsigned flags);
 /* Appends `text` as a JSON string with its quotes (RFC 8259 section 7); bytes that aren't UTF-8 become U+FFFD. */
 void hp_json_string(struct hp_buf *out, const char *text, size_t len);
+/* Whether this repeated field is a map. */
+bool hp_json_is_map(const ProtobufCFieldDescriptor *field);
 
 #endif
