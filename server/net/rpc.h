@@ -33,7 +33,6 @@ struct net_rpc_config {
     const char *cors_origin; /* pages of this origin may call Connect from a browser; "*" = of any; NULL = none */
     size_t request_max;      /* bytes of one message that comes, decompressed; of JSON twice as many; 0 = HP_REQUEST_MAX */
     size_t reply_max;        /* bytes of one message that goes; 0 = HP_ENVELOPE_MAX */
-    size_t max_held;         /* bytes of requests that are not whole yet or not answered, together; 0 = 256 MiB */
     int max_calls;           /* at one time; 0 = 65,536 */
     int default_wait_ms;     /* of unary calls that name no timeout; 0 = 30,000 */
 };
