@@ -22,7 +22,7 @@ enum {
 bool app_limits_init(const struct app_config *cfg, int *per_address, char *error, size_t size)
 {
     int limit = hb_files_init(cfg->connections + KEPT_MORE);
-    int addresses = (int)cfg->n_listen;
+    int addresses = (int)cfg->n_listen + (cfg->http ? 1 : 0);
     int own = hb_files_open() + cfg->connections + LOOP_FILES + addresses * ADDRESS_FILES;
     int room = limit > own ? (limit - own) / addresses : 0;
 
@@ -48,13 +48,19 @@ static bool are_exhausted(void)
     return fd < 0 && (errno == EMFILE || errno == ENFILE);
 }
 
-void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n)
+void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n, const struct net_http *http)
 {
     long refused = 0, connections = 0;
 
     for (size_t i = 0; i < n; i++) {
         struct net_sp_stats stats;
         net_sp_stats(listeners[i], &stats);
+        refused += stats.refused;
+        connections += stats.connections;
+    }
+    if (http) {
+        struct net_http_stats stats;
+        net_http_stats(http, &stats);
         refused += stats.refused;
         connections += stats.connections;
     }

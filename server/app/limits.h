@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "app/config.h"
+#include "net/http.h"
 #include "net/sp.h"
 
 /*
@@ -26,7 +27,7 @@ struct app_limits {
     bool exhausted; /* when last looked at */
 };
 
-/* Tells of callers refused since the last time, and when descriptors have run out or are there again. */
-void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n);
+/* Tells of callers refused since the last time, and when descriptors have run out or are there again. `http` may be NULL. */
+void app_limits_look(struct app_limits *limits, struct net_sp *const *listeners, size_t n, const struct net_http *http);
 
 #endif

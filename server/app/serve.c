@@ -13,6 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "app/http.h"
 #include "app/limits.h"
 #include "app/notify.h"
 #include "app/upkeep.h"
@@ -43,6 +44,7 @@ struct server {
     struct svc *svc;
     struct net_sp *listeners[APP_LISTEN_MAX];
     size_t n_listeners;
+    struct app_http http;
 
     struct app_notify notify;
     struct app_upkeep upkeep;
@@ -83,7 +85,7 @@ static bool replies_are_gone(const struct server *s)
         if (!net_sp_idle(s->listeners[i]))
             return false;
     }
-    return true;
+    return app_http_idle(&s->http);
 }
 
 static void on_drain(struct io_timer *timer)
@@ -111,6 +113,10 @@ static void on_signal(void *arg, int signo)
 {
     struct server *s = arg;
 
+    if (signo == SIGHUP) {
+        app_http_reload(&s->http);
+        return;
+    }
     if (s->draining) {
         log_warn("app.ended_at_once", log_str("signal", strsignal(signo)));
         if (s->cluster)
@@ -123,6 +129,7 @@ static void on_signal(void *arg, int signo)
     s->io->timer_cancel(s->io, &s->ready_timer);
     app_upkeep_stop(&s->upkeep);
     svc_drain(s->svc);
+    app_http_drain(&s->http);
     s->drain_until_ms = s->io->now_ms(s->io) + s->cfg->drain_timeout_ms;
     on_drain(&s->drain_timer);
 }
@@ -155,11 +162,13 @@ static void let_signals_end(const struct server *s)
 
 static void announce(struct server *s)
 {
-    log_info("app.ready", log_str("nng", net_sp_url(s->listeners[0])), log_str("version", HOLDFAST_VERSION));
+    const char *http = app_http_address(&s->http);
+    log_info("app.ready", log_str("nng", net_sp_url(s->listeners[0])), log_str("http", http ? http : "off"),
+             log_str("version", HOLDFAST_VERSION));
     printf("READY nng=");
     for (size_t i = 0; i < s->n_listeners; i++)
         printf("%s%s", i ? "," : "", net_sp_url(s->listeners[i]));
-    printf("\n");
+    printf(http ? " http=%s\n" : "\n", http);
     fflush(stdout);
     app_notify(&s->notify, "READY=1\nSTATUS=serving on %s", net_sp_url(s->listeners[0]));
     app_notify_watchdog(&s->notify, s->io);
@@ -196,7 +205,7 @@ static void submit(void *arg, struct st_item *item)
 static void look(void *arg)
 {
     struct server *s = arg;
-    app_limits_look(&s->limits, s->listeners, s->n_listeners);
+    app_limits_look(&s->limits, s->listeners, s->n_listeners, s->http.port);
 }
 
 /* The first connection serves. */
@@ -285,17 +294,19 @@ static enum app_exit open_services(struct server *s, const char *dsn)
             log_warn("app.insecure", log_str("url", net_sp_url(s->listeners[i])),
                      log_str("warning", "anyone who reaches this address can read, take and break every lease"));
     }
+    if (!app_http_open(&s->http, s->cfg, s->io, s->store, s->svc, net.max_connections, error, sizeof(error)))
+        return fail(s->http.port ? APP_FAILURE : APP_CONFIGURATION, error);
     return APP_DRAINED;
 }
 
 static enum app_exit start(struct server *s)
 {
-    static const int signals[] = {SIGTERM, SIGINT};
+    static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
     enum app_exit status = APP_DRAINED;
 
     s->loop = loop_new();
     s->io = s->loop ? loop_io(s->loop) : NULL;
-    if (!s->loop || loop_signals(s->loop, signals, 2, on_signal, s) != 0)
+    if (!s->loop || loop_signals(s->loop, signals, 3, on_signal, s) != 0)
         return fail(APP_FAILURE, "the event loop cannot be made: out of memory or file descriptors");
     if (!s->cfg->dsn)
         status = start_cluster(s);
@@ -340,6 +351,7 @@ enum app_exit app_serve(const struct app_config *cfg)
     svc_free(s->svc);
     for (size_t i = 0; i < s->n_listeners; i++)
         net_sp_free(s->listeners[i]);
+    app_http_free(&s->http);
     /* What is left is to wait for PostgreSQL, which another signal cuts short. */
     if (s->cluster)
         st_cluster_tell_stop(s->cluster);
