@@ -14,7 +14,7 @@
 
 bool h1_start(struct http_conn *conn)
 {
-    conn->parser = malloc(sizeof(*conn->parser));
+    conn->parser = http_alloc(1, sizeof(*conn->parser));
     if (!conn->parser)
         return false;
     hp_http1_init(conn->parser, (size_t)conn->http->cfg.max_headers, 0);
@@ -83,11 +83,10 @@ static const char *date(struct net_http *http)
 
 /* ---- answers ---- */
 
-/* What is no request ends the connection, with a word about why unless an answer has begun. */
+/* The connection ends, with a word about why unless an answer has begun. */
 static void refuse(struct http_conn *conn, int status, const char *why)
 {
     struct http_x *x = current(conn);
-    conn->http->stats.protocol_errors++;
     if (x && x->responded) {
         http_doom(conn);
         return;
@@ -180,7 +179,7 @@ void h1_end(struct http_x *x)
 /* The answer has left: the next request may come. */
 static void finish(struct http_conn *conn, struct http_x *x)
 {
-    if (x->last || !x->request_ended)
+    if (x->last || !x->request_ended || conn->http->draining)
         conn->closing = true;
     else
         hp_http1_next_request(conn->parser);
@@ -195,13 +194,8 @@ static bool take_fields(struct http_x *x, struct hp_http1 *p)
     x->text = p->text;
     p->text = swap;
     hp_buf_reset(&p->text);
-    if (x->fields_cap < p->n_fields) {
-        struct net_header *fields = realloc(x->fields, p->n_fields * sizeof(*fields));
-        if (!fields)
-            return false;
-        x->fields = fields;
-        x->fields_cap = p->n_fields;
-    }
+    if (!http_x_room(x, p->n_fields))
+        return false;
     for (size_t i = 0; i < p->n_fields; i++)
         x->fields[i] = (struct net_header){(const char *)(uintptr_t)p->fields[i].name, (const char *)(uintptr_t)p->fields[i].value};
     x->n_fields = p->n_fields;
@@ -260,6 +254,7 @@ static size_t take(struct http_conn *conn, const uint8_t *data, size_t len)
                 http_x_request_end(x);
             break;
         case HP_HTTP1_BAD:
+            conn->http->stats.protocol_errors++;
             refuse(conn, conn->parser->status, conn->parser->why);
             break;
         default:
@@ -293,6 +288,11 @@ void h1_go_on(struct http_conn *conn)
         hp_buf_release(&conn->in);
         conn->in_at = 0;
     }
+}
+
+void h1_late(struct http_conn *conn)
+{
+    refuse(conn, 408, "the request took too long");
 }
 
 void h1_drain(struct http_conn *conn)

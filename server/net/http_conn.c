@@ -15,15 +15,23 @@
 #include <unistd.h>
 
 #include "net/tls.h"
+#include "proto/c/arena.h"
 
-enum {
-    LINGER_MS = 2000,
-    DRAIN_MS = 1000, /* between the two GOAWAYs, if the peer doesn't tell sooner that it has seen the first */
-};
+enum { LINGER_MS = 2000 };
 
 int64_t http_now(const struct net_http *http)
 {
     return http->io->now_ms(http->io);
+}
+
+void *http_alloc(size_t n, size_t size)
+{
+    if (!hp_malloc_hook)
+        return calloc(n, size);
+    void *ptr = hp_malloc_hook(n * size);
+    if (ptr)
+        memset(ptr, 0, n * size);
+    return ptr;
 }
 
 /* ---- life ---- */
@@ -62,7 +70,7 @@ static void describe_peer(struct http_conn *conn)
 
 static struct http_conn *conn_new(struct net_http *http, int fd)
 {
-    struct http_conn *conn = calloc(1, sizeof(*conn));
+    struct http_conn *conn = http_alloc(1, sizeof(*conn));
     if (!conn)
         return NULL;
     if (http->cfg.tls && !(conn->tls = net_tls_accept(http->cfg.tls))) {
@@ -144,23 +152,26 @@ void http_doom_protocol(struct http_conn *conn)
     http_doom(conn);
 }
 
-void http_doom_late(struct http_conn *conn)
+void http_end(struct http_conn *conn)
 {
-    if (!conn->doomed)
-        conn->http->stats.timeouts++;
-    http_doom(conn);
+    struct list_node *node;
+    while ((node = list_first(&conn->open)))
+        http_x_over(list_entry(node, struct http_x, node), false);
+    h2_release(conn);
+    h1_release(conn);
+    hp_buf_release(&conn->in);
+    conn->in_at = 0;
+    conn->state = HTTP_ENDING;
+    conn->closing = true;
+    http_amid(conn, false);
 }
 
 void http_close(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
-    struct list_node *node;
     if (conn->state == HTTP_CLOSED)
         return;
-    while ((node = list_first(&conn->open)))
-        http_x_over(list_entry(node, struct http_x, node), false);
-    h2_release(conn);
-    h1_release(conn);
+    http_end(conn);
     conn->state = HTTP_CLOSED;
     http->io->timer_cancel(http->io, &conn->timer);
     http->io->unwatch(http->io, &conn->watch);
@@ -172,7 +183,6 @@ void http_close(struct http_conn *conn)
     http->unsent -= conn->counted;
     http_count(conn, -(ssize_t)conn->bytes);
     hp_buf_release(&conn->out);
-    hp_buf_release(&conn->in);
     http->stats.connections--;
     http_unref(conn);
 }
@@ -183,9 +193,7 @@ void http_linger(struct http_conn *conn)
         http_close(conn);
         return;
     }
-    h2_release(conn);
-    h1_release(conn);
-    hp_buf_release(&conn->in);
+    http_end(conn);
     shutdown(conn->watch.fd, SHUT_WR);
     conn->state = HTTP_LINGER;
     conn->amid_ms = http_now(conn->http);
@@ -295,17 +303,16 @@ static bool is_exchange_late(const struct http_x *x, int64_t now, int64_t *next)
 
 static void reset_late(struct http_conn *conn, int64_t now, int64_t *next)
 {
-    for (struct list_node *node = list_first(&conn->open), *after; node && !conn->doomed; node = after) {
+    for (struct list_node *node = list_first(&conn->open), *after; node && !conn->doomed && !conn->closing; node = after) {
         struct http_x *x = list_entry(node, struct http_x, node);
         after = list_next(&conn->open, node);
         if (!is_exchange_late(x, now, next))
             continue;
-        if (x->x.version == 1) {
-            http_doom_late(conn);
-        } else {
-            conn->http->stats.timeouts++;
+        conn->http->stats.timeouts += !x->resetting;
+        if (x->x.version == 1)
+            h1_late(conn);
+        else
             h2_reset(x, NGHTTP2_CANCEL);
-        }
     }
 }
 
@@ -324,18 +331,28 @@ static bool is_connection_late(const struct http_conn *conn, int64_t now, int64_
     return late;
 }
 
+/* It has been idle, or lingered, for long enough; or it is late with what it must do. */
+static void end_late(struct http_conn *conn)
+{
+    bool at_rest = conn->state == HTTP_LINGER || (conn->idle && !conn->amid_ms && !conn->counted);
+    conn->http->stats.timeouts += !at_rest;
+    if (at_rest && conn->state == HTTP_2 && conn->drain_ms >= 0)
+        h2_dismiss(conn);
+    else if (!at_rest && conn->state == HTTP_1 && conn->amid_ms)
+        h1_late(conn);
+    else
+        http_doom(conn);
+}
+
 static void on_timer(struct io_timer *timer)
 {
     struct http_conn *conn = list_entry(timer, struct http_conn, timer);
     int64_t now = http_now(conn->http), next = INT64_MAX;
     if (is_connection_late(conn, now, &next)) {
-        if (conn->state == HTTP_LINGER || (conn->idle && !conn->amid_ms && !conn->counted))
-            http_doom(conn);
-        else
-            http_doom_late(conn);
+        end_late(conn);
         return;
     }
-    if (conn->drain_ms > 0 && is_late(conn->drain_ms + DRAIN_MS, now, &next))
+    if (conn->drain_ms > 0 && is_late(conn->drain_ms + H2_DRAIN_MS, now, &next))
         h2_drain(conn);
     reset_late(conn, now, &next);
     if (next != INT64_MAX)

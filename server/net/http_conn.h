@@ -28,8 +28,10 @@
 enum {
     HTTP_SCRATCH = 64 << 10, /* read, or gathered to be sent, at a time */
     HTTP_WINDOW = 128 << 10, /* of a request's body that isn't consumed */
+    H2_WINDOW = 1 << 20,     /* the same of all requests of a connection */
     HTTP_PREFACE = 24,
-    HTTP_ADDRESS = 64
+    HTTP_ADDRESS = 64,
+    H2_DRAIN_MS = 1000 /* between the two GOAWAYs, if the peer doesn't tell sooner that it has seen the first */
 };
 
 struct net_http {
@@ -61,6 +63,7 @@ enum http_state {
     HTTP_SNIFF,     /* which version it speaks isn't known */
     HTTP_1,
     HTTP_2,
+    HTTP_ENDING, /* nothing is served any more; what is to be sent leaves */
     HTTP_LINGER, /* all was said; what still comes is thrown away, so that a reset doesn't overtake it */
     HTTP_CLOSED
 };
@@ -76,6 +79,7 @@ struct http_conn {
     bool idle, doomed;
     bool closing;      /* to be closed once all that is to be sent has left */
     bool ended;        /* the peer sends no more */
+    bool bye;          /* TLS has been told to end */
     bool more;         /* there is more to be sent than one turn may */
     struct hp_buf out; /* to be sent, and not by the kernel yet */
     size_t out_at;     /* sent of it */
@@ -85,7 +89,9 @@ struct http_conn {
     int64_t idle_ms;   /* when it became idle */
     int64_t sent_ms;   /* when bytes last left, or there were some after there were none */
     struct list open;  /* exchanges in progress */
+    int n_full;        /* of them, whose handler waits for room */
     int n_receiving;   /* of them, whose request isn't whole */
+    size_t unconsumed; /* bytes of their requests */
     size_t n_unsent;   /* bytes of their responses that aren't in `out` */
     uint8_t preface[HTTP_PREFACE];
     size_t n_preface;
@@ -98,8 +104,12 @@ struct http_conn {
     size_t discarded; /* while it lingers */
     /* HTTP/2 */
     nghttp2_session *session;
-    struct http_x *head; /* the request whose header is coming in */
-    int64_t drain_ms;    /* when the first GOAWAY was sent; 0 = none; -1 = the second was */
+    struct http_x *head;  /* the request whose header is coming in */
+    int64_t drain_ms;     /* when the first GOAWAY was sent; 0 = none; -1 = the second was */
+    size_t session_bytes; /* of its memory */
+    int purse;            /* h2_guard.c */
+    int64_t purse_ms;
+    bool calmed; /* it was told to go for what it cost */
 };
 
 struct http_x {
@@ -120,6 +130,7 @@ struct http_x {
     int32_t stream;
     bool request_ended, end_told, responded, ended, over, complete;
     bool end_sent;  /* HTTP/2: the frame that ends the response has been made */
+    bool resetting; /* HTTP/2: its end is on its way */
     bool deferred;  /* HTTP/2: nghttp2 waits for more of it */
     bool no_body;   /* HEAD, 204, 304 */
     bool chunked;   /* HTTP/1.1 */
@@ -135,13 +146,14 @@ struct http_x {
 void http_on_accept(struct net_listener *listener, int fd);
 /* It is closed at the end of the turn, whatever is left to be sent. */
 void http_doom(struct http_conn *conn);
-/* The same because of what the peer did; or of a deadline. */
+/* The same because of what the peer did. */
 void http_doom_protocol(struct http_conn *conn);
-void http_doom_late(struct http_conn *conn);
 /* At the end of the turn it is looked after: what is to be sent is. */
 void http_dirty(struct http_conn *conn);
 /* It is closed, and its exchanges are over. */
 void http_close(struct http_conn *conn);
+/* Nothing is served on it any more: its exchanges are over. What is to be sent leaves. */
+void http_end(struct http_conn *conn);
 /* All that was to be sent has left: no more will be, and what comes is thrown away for a while. */
 void http_linger(struct http_conn *conn);
 /* One reference less; without any it is freed at the end of the turn, so that whoever works on it may look whether it is closed. */
@@ -158,6 +170,8 @@ void http_amid(struct http_conn *conn, bool amid);
 void http_count(struct http_conn *conn, ssize_t bytes);
 void http_on_police(struct io_task *task);
 int64_t http_now(const struct net_http *http);
+/* Zeroed, or NULL; by the port of proto/c/arena.h, so that a test can make it fail. */
+void *http_alloc(size_t n, size_t size);
 
 /* ---- http_io.c ---- */
 
@@ -177,6 +191,8 @@ bool http_emit(struct http_conn *conn, const uint8_t *data, size_t len);
 struct http_x *http_x_new(struct http_conn *conn);
 /* One more field; `len` bytes each. False: no memory; x->too_large says that it was left out. */
 bool http_x_field(struct http_x *x, const void *name, size_t name_len, const void *value, size_t value_len);
+/* Room for n fields in all. */
+bool http_x_room(struct http_x *x, size_t n);
 /* A NUL-terminated copy in `text`, as an offset cast to a pointer until http_x_settle. NULL: no memory. */
 const char *http_x_text(struct http_x *x, const void *text, size_t len);
 /* Its header is whole: offsets become pointers. */
@@ -202,12 +218,13 @@ bool http_x_is_full(const struct http_x *x);
 bool h1_start(struct http_conn *conn);
 void h1_release(struct http_conn *conn);
 void h1_input(struct http_conn *conn, const uint8_t *data, size_t len);
-/* Goes on with what came behind the last request. */
+/* An answer that has left is over; goes on with what came behind its request. */
 void h1_go_on(struct http_conn *conn);
 void h1_respond(struct http_x *x, int status, const struct net_header *headers, size_t n, bool end);
 void h1_write(struct http_x *x, const void *data, size_t len);
 void h1_end(struct http_x *x);
-void h1_consumed(struct http_x *x);
+/* What it is in the middle of took too long: it is told so, if it can be. */
+void h1_late(struct http_conn *conn);
 void h1_drain(struct http_conn *conn);
 
 /* ---- h2.c: HTTP/2 ---- */
@@ -218,12 +235,30 @@ void h2_release(struct http_conn *conn);
 void h2_input(struct http_conn *conn, const uint8_t *data, size_t len);
 /* Frames to be sent go to http_emit. False: there were none, or it is doomed. */
 bool h2_output(struct http_conn *conn);
+/* There is nothing more to be said, nor to be heard. */
 bool h2_is_done(const struct http_conn *conn);
+/* So much waits to be sent that nothing is to be read. */
 bool h2_is_overfull(const struct http_conn *conn);
+/* The peer is told that there will be no more requests: first without a last one, then, when that has come to it, with it. */
+void h2_drain(struct http_conn *conn);
+/* The same at once: nothing is in progress. */
+void h2_dismiss(struct http_conn *conn);
+
+/* ---- h2_request.c, h2_response.c ---- */
+
+void h2_request_callbacks(nghttp2_session_callbacks *callbacks);
+void h2_response_callbacks(nghttp2_session_callbacks *callbacks);
 void h2_respond(struct http_x *x, int status, const struct net_header *headers, size_t n, bool end);
 void h2_resume(struct http_x *x);
 void h2_consume(struct http_x *x, size_t len);
 void h2_reset(struct http_x *x, uint32_t code);
-void h2_drain(struct http_conn *conn);
+
+/* ---- h2_guard.c ---- */
+
+nghttp2_mem h2_memory(struct http_conn *conn);
+void h2_purse_init(struct http_conn *conn);
+void h2_earn(struct http_conn *conn);
+void h2_spend(struct http_conn *conn);
+int h2_on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *arg);
 
 #endif

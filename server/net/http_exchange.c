@@ -64,7 +64,7 @@ struct http_x *http_x_new(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
     struct list_node *node = list_pop_front(&http->spare);
-    struct http_x *x = node ? list_entry(node, struct http_x, node) : calloc(1, sizeof(*x));
+    struct http_x *x = node ? list_entry(node, struct http_x, node) : http_alloc(1, sizeof(*x));
     if (!x)
         return NULL;
     x->conn = conn;
@@ -89,7 +89,9 @@ void http_x_over(struct http_x *x, bool complete)
     x->complete = complete;
     conn->n_receiving -= !x->request_ended;
     conn->n_unsent -= unsent;
+    conn->n_full -= x->full;
     http_count(conn, -(ssize_t)(unsent + x->unconsumed + x->held));
+    conn->unconsumed -= x->unconsumed;
     x->unconsumed = x->held = 0;
     hp_buf_reset(&x->out);
     x->out_at = 0;
@@ -130,16 +132,27 @@ const char *http_x_text(struct http_x *x, const void *text, size_t len)
     return (const char *)(uintptr_t)at;
 }
 
+bool http_x_room(struct http_x *x, size_t n)
+{
+    if (n <= x->fields_cap)
+        return true;
+    size_t cap = 2 * x->fields_cap > FIRST_FIELDS ? 2 * x->fields_cap : FIRST_FIELDS;
+    cap = n > cap ? n : cap;
+    struct net_header *fields = http_alloc(cap, sizeof(*fields));
+    if (!fields)
+        return false;
+    if (x->n_fields)
+        memcpy(fields, x->fields, x->n_fields * sizeof(*fields));
+    free(x->fields);
+    x->fields = fields;
+    x->fields_cap = cap;
+    return true;
+}
+
 bool http_x_field(struct http_x *x, const void *name, size_t name_len, const void *value, size_t value_len)
 {
-    if (x->n_fields == x->fields_cap) {
-        size_t cap = x->fields_cap ? x->fields_cap * 2 : FIRST_FIELDS;
-        struct net_header *fields = realloc(x->fields, cap * sizeof(*fields));
-        if (!fields)
-            return false;
-        x->fields = fields;
-        x->fields_cap = cap;
-    }
+    if (!http_x_room(x, x->n_fields + 1))
+        return false;
     struct net_header field = {http_x_text(x, name, name_len), http_x_text(x, value, value_len)};
     x->fields[x->n_fields++] = field;
     return field.name && field.value;
@@ -183,6 +196,7 @@ void http_x_body(struct http_x *x, const void *data, size_t len)
 {
     x->heard_ms = http_now(x->conn->http);
     x->unconsumed += len;
+    x->conn->unconsumed += len;
     http_count(x->conn, (ssize_t)len);
     if (x->x.body && !x->ended)
         x->x.body(&x->x, data, len, false);
@@ -203,7 +217,7 @@ void http_x_request_end(struct http_x *x)
 
 bool http_x_is_full(const struct http_x *x)
 {
-    return x->unconsumed >= HTTP_WINDOW;
+    return x->unconsumed >= HTTP_WINDOW || x->conn->unconsumed >= H2_WINDOW;
 }
 
 /* ---- the response ---- */
@@ -225,15 +239,23 @@ void http_x_sent(struct http_x *x, size_t bytes)
     hp_buf_reset(&x->out);
 }
 
+static void set_full(struct http_x *x, bool full)
+{
+    x->conn->n_full += full - x->full;
+    x->full = full;
+}
+
 void http_tell_writable(struct http_conn *conn)
 {
     size_t max = conn->http->cfg.max_unread;
+    if (!conn->n_full)
+        return;
     for (struct list_node *node = list_first(&conn->open), *next; node; node = next) {
         struct http_x *x = list_entry(node, struct http_x, node);
         next = list_next(&conn->open, node);
         if (!x->full || unread(x) > max / 2)
             continue;
-        x->full = false;
+        set_full(x, false);
         if (x->x.writable)
             x->x.writable(&x->x); /* ends no exchange in the middle of this */
     }
@@ -297,7 +319,7 @@ bool net_exchange_write(struct net_exchange *exchange, const void *data, size_t 
     else
         h1_write(x, data, len);
     http_dirty(x->conn);
-    x->full = unread(x) > x->conn->http->cfg.max_unread;
+    set_full(x, unread(x) > x->conn->http->cfg.max_unread);
     return !x->full;
 }
 
@@ -328,6 +350,7 @@ void net_exchange_consume(struct net_exchange *exchange, size_t len)
         return;
     len = len < x->unconsumed ? len : x->unconsumed;
     x->unconsumed -= len;
+    x->conn->unconsumed -= len;
     http_count(x->conn, -(ssize_t)len);
     if (exchange->version == 2)
         h2_consume(x, len);

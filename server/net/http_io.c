@@ -165,6 +165,18 @@ static bool send_all(struct http_conn *conn)
     return push(conn);
 }
 
+/* Everything was said. */
+static void say_bye(struct http_conn *conn)
+{
+    if (conn->tls && !conn->bye) {
+        conn->bye = true;
+        net_tls_end(conn->tls);
+        if (!push(conn) || conn->counted)
+            return;
+    }
+    http_linger(conn);
+}
+
 static void flush(struct http_conn *conn)
 {
     if (conn->doomed || !send_all(conn)) {
@@ -178,7 +190,7 @@ static void flush(struct http_conn *conn)
         conn->closing = true;
     recount(conn);
     if (conn->closing && !conn->counted && conn->state != HTTP_LINGER && !conn->doomed)
-        http_linger(conn);
+        say_bye(conn);
     http_set_want(conn);
     http_mind_time(conn);
 }
@@ -267,11 +279,11 @@ static void take_tls(struct http_conn *conn, const uint8_t *data, size_t len)
     http_dirty(conn); /* for what TLS has to say */
     while (!conn->doomed && conn->state != HTTP_HANDSHAKE && (n = net_tls_read(conn->tls, plain, HTTP_SCRATCH)) > 0)
         take(conn, plain, (size_t)n);
-    if (!good && !conn->doomed) { /* an alert is to be sent, if it can be; what was being served is over */
+    if (!good && conn->state == HTTP_LINGER) {
+        http_doom(conn);
+    } else if (!good && !conn->doomed) { /* an alert is to be sent, if it can be */
         conn->http->stats.protocol_errors++;
-        conn->closing = true;
-        while (list_first(&conn->open))
-            http_x_over(list_entry(list_first(&conn->open), struct http_x, node), false);
+        http_end(conn);
     } else if (n < 0 && conn->state != HTTP_LINGER) {
         take_end(conn);
     }
