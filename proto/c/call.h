@@ -10,7 +10,8 @@
  *
  * Streams. A method with server_streams is answered by any number of `send`s and then one `answer` without a response. To a method
  * with client_streams the call is given as soon as it begins, with no payload, and each request message comes through `message`
- * (the next one only while what was sent is being read), then `message` with NULL: the caller sends no more.
+ * once the service listens (the next one only while what was sent is being read), then `message` with NULL: the caller sends no
+ * more.
  */
 #ifndef HOLDFAST_PROTO_CALL_H
 #define HOLDFAST_PROTO_CALL_H
@@ -57,6 +58,9 @@ struct hp_call {
     /* One message of the stream is on its way. False: the transport holds as much as it may of what this caller doesn't read;
      * nothing was taken, and `writable` is called once there is room. NULL: this transport has no streams. */
     bool (*send)(struct hp_call *call, const ProtobufCMessage *message);
+    /* What the caller of a stream sends comes through `message` from now on; until then the transport keeps it. By the service,
+     * once it has set `message`, in on_call or later. NULL: this transport has no streams. */
+    void (*listen)(struct hp_call *call);
     void *transport; /* its own */
 
     void (*gone)(struct hp_call *call);                                  /* set by the service; NULL: it doesn't care */

@@ -251,6 +251,15 @@ static bool send_message(struct hp_call *call, const ProtobufCMessage *message)
     return true;
 }
 
+static void on_listen(struct hp_call *call)
+{
+    struct rpc_call *rc = call->transport;
+    rpc_hold(rc);
+    rc->listens = true;
+    rpc_body_pending(rc);
+    rpc_let_go(rc);
+}
+
 static void on_deadline(struct io_timer *timer)
 {
     struct rpc_call *rc = list_entry(timer, struct rpc_call, deadline);
@@ -290,6 +299,7 @@ void rpc_give(struct rpc_call *rc, const void *payload, size_t len)
     call->payload_len = len;
     call->answer = answer;
     call->send = send_message;
+    call->listen = on_listen;
     call->transport = rc;
     rc->given = true;
     if (streams && call->deadline_ms != INT64_MAX) {

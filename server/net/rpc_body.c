@@ -1,8 +1,8 @@
 /*
  * rpc_body.c - from the pieces of a request's body to messages: put together, decompressed, read as JSON; then given.
  *
- * What comes is taken at once and counted (rpc_count_held), but for streams whose caller doesn't read what it is sent: theirs waits
- * in `pending`, unconsumed, so that its sender is held up by flow control.
+ * What comes is taken at once and counted (rpc_count_held), but for streams whose service doesn't listen yet or whose caller
+ * doesn't read what it is sent: theirs waits in `pending`, unconsumed, so that its sender is held up by flow control.
  */
 #include <stdio.h>
 #include <string.h>
@@ -183,10 +183,16 @@ static bool deaf(const struct rpc_call *rc)
     return rc->answered || rc->ended || !rc->x;
 }
 
+/* Something may be told to it now. */
+static bool hears(const struct rpc_call *rc)
+{
+    return rc->listens && !rc->full;
+}
+
 /* Takes messages up to the end of the data, or until the peer doesn't read. */
 static void stream_data(struct rpc_call *rc, const uint8_t **data, size_t *len)
 {
-    while (*len && !deaf(rc) && !rc->full) {
+    while (*len && !deaf(rc) && hears(rc)) {
         const void *payload;
         size_t size;
         enum hp_grpc_read read = hp_grpc_read(&rc->reader, data, len);
@@ -226,7 +232,7 @@ static void stream_body(struct rpc_call *rc, const void *data, size_t len, bool 
     /* What this lets through may come before it returns. */
     if (rc->x && left < len)
         net_exchange_consume(rc->x, len - left);
-    if (rc->last && !rc->pending.len && !rc->full)
+    if (rc->last && !rc->pending.len && hears(rc))
         stream_end(rc);
 }
 
@@ -234,7 +240,7 @@ void rpc_body_pending(struct rpc_call *rc)
 {
     const uint8_t *at = rc->pending.data;
     size_t left = rc->pending.len, len = left;
-    if (!rc->method || !rc->method->client_streams || rc->full)
+    if (!rc->method || !rc->method->client_streams || !hears(rc))
         return;
     if (left && deaf(rc))
         left = 0;
@@ -247,7 +253,7 @@ void rpc_body_pending(struct rpc_call *rc)
     rc->pending.len = left;
     if (rc->x && left < len)
         net_exchange_consume(rc->x, len - left);
-    if (rc->last && !rc->pending.len && !rc->full)
+    if (rc->last && !rc->pending.len && hears(rc))
         stream_end(rc);
 }
 

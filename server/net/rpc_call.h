@@ -64,6 +64,7 @@ struct rpc_call {
     bool full;        /* the peer reads less than we write */
     bool whole;       /* a unary request's message is there */
     bool last;        /* `pending` ends with the request's end */
+    bool listens;     /* the service takes what its caller's stream brings */
     bool told_end;    /* the service knows of the end of its caller's stream */
     bool is_gone;     /* the service knows that its caller has gone, or will */
     bool gone_posted; /* at the end of the turn */
@@ -71,7 +72,7 @@ struct rpc_call {
     size_t held;                  /* in rpc->stats.held, and told to HTTP */
     struct hp_grpc_reader reader; /* its buffer has the body of a call that isn't framed */
     struct hp_buf message;        /* the request as protobuf, if it came compressed or as JSON */
-    struct hp_buf pending;        /* what came while `full` */
+    struct hp_buf pending;        /* what came while `full`, or before the service listened */
     struct io_timer deadline;     /* of streams */
     struct io_task gone;
     struct hp_arena *spare_arena;
@@ -103,7 +104,7 @@ size_t rpc_cors_headers(const struct rpc_call *rc, struct net_header *headers);
 /* rpc_body.c: from a body to messages. */
 
 void rpc_body(struct net_exchange *x, const void *data, size_t len, bool end);
-/* What came while the peer didn't read is taken. */
+/* What came meanwhile is taken, if it may be. */
 void rpc_body_pending(struct rpc_call *rc);
 
 /* rpc.c */

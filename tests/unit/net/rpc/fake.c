@@ -152,6 +152,8 @@ static void on_call(void *arg, struct hp_call *call)
     call->gone = on_gone;
     call->writable = on_writable;
     call->message = on_message;
+    if (!fake.deaf)
+        call->listen(call);
     if (fake.fail) {
         call->answer(call, fake.fail, NULL);
         return;

@@ -41,6 +41,7 @@ struct fake {
     struct net_rpc *rpc;
     struct net_rpc_config cfg; /* for fake_open */
 
+    bool deaf;                    /* callers' streams aren't listened to, until somebody calls listen */
     bool hold;                    /* calls are kept, not answered at once */
     const struct hp_status *fail; /* calls are answered so */
     struct hp_call *calls[FAKE_CALLS];

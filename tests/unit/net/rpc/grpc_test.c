@@ -557,6 +557,29 @@ static void who_does_not_read_is_not_read(void **state)
     hp_buf_release(&body);
 }
 
+/* As when it is not known yet whether the caller may call. */
+static void a_service_listens_when_it_likes(void **state)
+{
+    struct hp_buf body = HP_BUF_INIT;
+    (void)state;
+    fake.deaf = true;
+    fake_add_message(&body, "one");
+    fake_add_message(&body, "two");
+    struct fake_exchange *f = fake_request(2, "POST", BIDI, GRPC);
+    fake_body(f, body.data, body.len - 1, false);
+    fake_body(f, body.data + body.len - 1, 1, true);
+    assert_null(fake.messages.data);
+    assert_int_equal(f->consumed, 0);
+    fake.calls[0]->listen(fake.calls[0]);
+    assert_string_equal((char *)fake.messages.data, "one|two|");
+    assert_int_equal(f->consumed, body.len);
+    assert_int_equal(fake.n_ends, 1);
+    fake_request(2, "POST", BIDI, GRPC);
+    fake.calls[1]->listen(fake.calls[1]); /* nothing has come */
+    assert_int_equal(fake.n_ends, 1);
+    hp_buf_release(&body);
+}
+
 static void what_is_no_message_ends_a_stream(void **state)
 {
     struct hp_buf body = HP_BUF_INIT;
@@ -647,6 +670,7 @@ int main(void)
         TEST(a_stream_has_a_deadline_if_it_names_one),
         TEST(both_sides_may_stream),
         TEST(who_does_not_read_is_not_read),
+        TEST(a_service_listens_when_it_likes),
         TEST(what_is_no_message_ends_a_stream),
         TEST(each_allocation_may_fail),
     };
