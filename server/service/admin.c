@@ -6,8 +6,9 @@
 
 #include "holdfast/v1/admin.pb-c.h"
 #include "proto/c/wire.h"
-#include "service/call.h"
+#include "service/auth.h"
 #include "service/check.h"
+#include "service/scope.h"
 #include "service/tally.h"
 
 static char *unconst(const char *text)
@@ -96,25 +97,26 @@ static bool add_outcomes(struct svc_call *sc, Holdfast__V1__StatsResponse *out)
     return true;
 }
 
-static bool add_errors(struct svc_call *sc, const struct svc_counts *counts, Holdfast__V1__MethodStats *out)
+/* Counts by reason, those that are 0 left out. False: no memory. */
+static bool add_reasons(struct svc_call *sc, const int64_t counts[SVC_ERRORS], Holdfast__V1__ReasonCount ***list, size_t *n_list)
 {
     size_t n = 0;
     for (int i = 0; i < SVC_ERRORS; i++)
-        n += counts->errors[i] > 0;
+        n += counts[i] > 0;
     if (!n)
         return true;
     Holdfast__V1__ReasonCount *reasons = hp_alloc_array(sc->arena, n, sizeof(*reasons));
-    out->errors = hp_alloc_array(sc->arena, n, sizeof(*out->errors));
-    if (!reasons || !out->errors)
+    *list = hp_alloc_array(sc->arena, n, sizeof(**list));
+    if (!reasons || !*list)
         return false;
     for (int i = 0; i < SVC_ERRORS; i++) {
-        if (!counts->errors[i])
+        if (!counts[i])
             continue;
-        Holdfast__V1__ReasonCount *reason = &reasons[out->n_errors];
+        Holdfast__V1__ReasonCount *reason = &reasons[*n_list];
         holdfast__v1__reason_count__init(reason);
         reason->reason = unconst(hp_reason_name(i));
-        reason->count = counts->errors[i];
-        out->errors[out->n_errors++] = reason;
+        reason->count = counts[i];
+        (*list)[(*n_list)++] = reason;
     }
     return true;
 }
@@ -134,7 +136,7 @@ static bool add_methods(struct svc_call *sc, Holdfast__V1__StatsResponse *out)
         rows[i].method = unconst(i < n ? methods[i].rpc.path : "");
         rows[i].calls = counts->calls;
         rows[i].ok = counts->ok;
-        if (!add_errors(sc, counts, &rows[i]))
+        if (!add_reasons(sc, counts->errors, &rows[i].errors, &rows[i].n_errors))
             return false;
         out->methods[i] = &rows[i];
     }
@@ -224,6 +226,34 @@ static bool add_operations(struct svc_call *sc, Holdfast__V1__OperationStats *op
     return svc_tally_operations(sc, operations) && svc_tally_contention(sc, out);
 }
 
+/* ---- who may call ---- */
+
+static bool add_auth(struct svc_call *sc, Holdfast__V1__AuthStats *out, Holdfast__V1__StatsResponse *all)
+{
+    const struct svc_auth *auth = sc->svc->auth;
+    holdfast__v1__auth_stats__init(out);
+    all->auth = out;
+    out->age_ms = -1;
+    if (!auth)
+        return true;
+    out->keys_required = true;
+    out->keys = (int64_t)auth->all.n;
+    out->refreshes = auth->refreshes;
+    out->age_ms = svc_auth_age_ms(auth);
+    return add_reasons(sc, auth->denials, &out->denials, &out->n_denials);
+}
+
+/* What is no secret of others. */
+static void reply_reduced(struct svc_call *sc, const Holdfast__V1__StatsResponse *all)
+{
+    Holdfast__V1__StatsResponse out = HOLDFAST__V1__STATS_RESPONSE__INIT;
+    out.version = all->version;
+    out.schema_version = all->schema_version;
+    out.uptime_ms = all->uptime_ms;
+    out.draining = all->draining;
+    svc_reply(sc, &out.base);
+}
+
 /* The server answers for itself also when the database doesn't. */
 static void finish_stats(struct svc_call *sc)
 {
@@ -232,6 +262,7 @@ static void finish_stats(struct svc_call *sc)
     Holdfast__V1__StatsResponse out = HOLDFAST__V1__STATS_RESPONSE__INIT;
     Holdfast__V1__WaitStats waits;
     Holdfast__V1__OperationStats operations;
+    Holdfast__V1__AuthStats auth;
     struct st_stats stats;
     struct hp_status status;
     st_stats(svc->store, &stats);
@@ -248,7 +279,10 @@ static void finish_stats(struct svc_call *sc)
     out.connections = stats.connections_ready;
     out.connections_wanted = stats.connections_wanted;
     out.draining = svc->draining;
-    if (add_methods(sc, &out) && add_batches(sc, &stats, &out) && add_outcomes(sc, &out) && add_operations(sc, &operations, &out))
+    if (!svc_sees_everything(sc))
+        reply_reduced(sc, &out);
+    else if (add_methods(sc, &out) && add_batches(sc, &stats, &out) && add_outcomes(sc, &out) &&
+             add_operations(sc, &operations, &out) && add_auth(sc, &auth, &out))
         svc_reply(sc, &out.base);
     else
         svc_no_memory(sc);

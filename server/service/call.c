@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "base/random.h"
+#include "service/auth.h"
 #include "service/operation_wait.h"
 #include "service/tally.h"
 #include "service/wait.h"
@@ -57,11 +58,14 @@ static void count(struct svc_call *sc, const struct hp_status *status)
         counts->errors[(unsigned)status->reason < SVC_ERRORS ? status->reason : 0]++;
 }
 
+const struct hp_status svc_gone = {.code = HP_CANCELLED};
+
 static void end(struct svc_call *sc, const struct hp_status *status, const ProtobufCMessage *response)
 {
     struct svc *svc = sc->svc;
     struct hp_call *call = sc->call;
     svc->io->timer_cancel(svc->io, &sc->patience);
+    svc_auth_leave(sc);
     count(sc, status);
     sc->call = NULL;
     if (sc->n_open)
@@ -97,8 +101,7 @@ void svc_no_memory(struct svc_call *sc)
 
 void svc_fail_gone(struct svc_call *sc)
 {
-    static const struct hp_status gone = {.code = HP_CANCELLED};
-    svc_fail(sc, &gone);
+    svc_fail(sc, &svc_gone);
 }
 
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item)

@@ -41,6 +41,9 @@ struct svc_op_waits {
     int64_t timer_at; /* INT64_MAX = not set */
 };
 
+struct svc_auth;
+struct svc_principal;
+
 struct svc {
     struct st_store *store;
     struct io *io;
@@ -51,6 +54,7 @@ struct svc {
     struct svc_waits waits;
     struct svc_op_waits op_waits;
     struct svc_tally *tally;                /* tally.h */
+    struct svc_auth *auth;                  /* auth.h; NULL: nobody needs a key */
     struct svc_counts counts[SVC_ROWS_MAX]; /* by row of the table; the row behind the last: unknown methods */
     int64_t outcomes[SVC_OUTCOMES];         /* by enum st_outcome */
 };
@@ -67,6 +71,12 @@ struct svc_call {
     struct svc_wait *wait;       /* while it waits in a queue */
     struct svc_op_wait *op_wait; /* while it waits for an operation */
     void *state;                 /* the handler's own */
+
+    struct svc_principal *principal; /* who calls; NULL: a server without keys, or a method for anyone. What he may see: scope.h */
+    struct list *in_auth;            /* auth.c: it is in this list, by of_auth */
+    struct list_node of_auth;
+    /* Set by the handler of a stream: ends the call with this status, for its principal may not go on. */
+    void (*expel)(struct svc_call *sc, const struct hp_status *status);
 
     struct st_item *items;
     bool *done; /* by item */
@@ -107,7 +117,8 @@ void svc_fail(struct svc_call *sc, const struct hp_status *status);
 void svc_fail_reason(struct svc_call *sc, enum hp_reason reason);
 /* There is no memory for the call (budget or process): RESOURCE_EXHAUSTED. */
 void svc_no_memory(struct svc_call *sc);
-/* Its caller is gone: it is answered with what costs least. */
+/* Its caller is gone: it is answered with what costs least, which is this status. */
+extern const struct hp_status svc_gone;
 void svc_fail_gone(struct svc_call *sc);
 /* INTERNAL: the store told an outcome that this kind cannot have. */
 void svc_fail_outcome(struct svc_call *sc, const struct st_item *item);

@@ -10,7 +10,7 @@
 #include "holdfast/v1/operation.pb-c.h"
 #include "holdfast/v1/resource.pb-c.h"
 #include "proto/c/wire.h"
-#include "service/call.h"
+#include "service/auth.h"
 #include "service/operation_wait.h"
 #include "service/tally.h"
 #include "service/wait.h"
@@ -113,7 +113,9 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
         svc->cfg.max_waiting = MAX_WAITING;
     svc->started_ms = io->now_ms(io);
     svc->tally = svc_tally_new();
-    if (!svc->tally) {
+    svc->auth = svc->tally && svc->cfg.require_keys ? svc_auth_new(svc) : NULL;
+    if (!svc->tally || !svc->auth != !svc->cfg.require_keys) {
+        svc_tally_free(svc->tally);
         free(svc);
         return NULL;
     }
@@ -132,6 +134,7 @@ void svc_free(struct svc *svc)
     svc_waits_release(svc);
     svc_op_waits_release(svc);
     assert(!svc->in_flight);
+    svc_auth_free(svc->auth);
     svc_tally_free(svc->tally);
     free(svc);
 }
@@ -141,6 +144,7 @@ void svc_drain(struct svc *svc)
     svc->draining = true;
     svc_waits_end(svc);
     svc_op_waits_end(svc);
+    svc_auth_drain(svc->auth);
 }
 
 size_t svc_in_flight(const struct svc *svc)
@@ -154,17 +158,29 @@ static void refuse(struct svc_counts *counts, struct hp_call *call, const struct
     call->answer(call, status, NULL);
 }
 
-/* Why a call to this method isn't even looked at. Stats answers to the end, so that a drain can be watched. */
+/* Whether calls to this method are taken. Stats answers to the end, so that a drain can be watched. */
 static bool open_now(const struct svc *svc, const struct svc_method *method, struct hp_status *status)
 {
-    if (!method->handle)
-        hp_status_set(status, HP_R_NOT_YET, "%s is not implemented yet", method->rpc.path);
-    else if (svc->draining && method->handle != svc_stats)
-        hp_status_set(status, HP_R_DRAINING, NULL);
-    else
+    if (!svc->draining || method->handle == svc_stats)
         return true;
+    hp_status_set(status, HP_R_DRAINING, NULL);
     hp_status_meta(status, "method", "%s", method->rpc.path);
     return false;
+}
+
+/* Whether it may be called. False: it was answered, or is held. */
+static bool admitted(struct svc *svc, struct hp_call *call, const struct svc_method *method, bool held, struct svc_principal **who)
+{
+    struct hp_status status;
+    enum svc_admission admission = SVC_ADMITTED;
+    *who = NULL;
+    if (!open_now(svc, method, &status))
+        admission = SVC_REFUSED;
+    else if (svc->auth && method->role != SVC_ANYONE)
+        admission = svc_auth_admit(svc->auth, call, method, held, who, &status);
+    if (admission == SVC_REFUSED)
+        refuse(&svc->counts[method - methods], call, &status);
+    return admission == SVC_ADMITTED;
 }
 
 static void on_gone(struct hp_call *call)
@@ -177,29 +193,20 @@ static void on_gone(struct hp_call *call)
         svc_op_wait_gone(sc);
 }
 
-void svc_dispatch(struct svc *svc, struct hp_call *call)
+/* The call with its request unpacked, in its arena. NULL: `status` says why not. */
+static struct svc_call *unpacked(struct svc *svc, struct hp_call *call, const struct svc_method *method, struct hp_status *status)
 {
-    const struct svc_method *method = svc_method_find(call->method);
-    struct svc_counts *counts = &svc->counts[method ? method - methods : N_METHODS];
-    struct hp_status status;
-    counts->calls++;
-    if (!method) {
-        hp_status_set(&status, HP_R_NO_SUCH_METHOD, "no method \"%s\"", call->method);
-        hp_status_meta(&status, "method", "%s", call->method);
-        refuse(counts, call, &status);
-        return;
+    if (!method->handle) {
+        hp_status_set(status, HP_R_NOT_YET, "%s is not implemented yet", method->rpc.path);
+        hp_status_meta(status, "method", "%s", method->rpc.path);
+        return NULL;
     }
-    if (!open_now(svc, method, &status)) {
-        refuse(counts, call, &status);
-        return;
-    }
-    const void *request = hp_unpack(call->arena, method->rpc.request, call->payload, call->payload_len, &status);
+    const void *request = hp_unpack(call->arena, method->rpc.request, call->payload, call->payload_len, status);
     struct svc_call *sc = request ? hp_alloc(call->arena, sizeof(*sc)) : NULL;
     if (!sc) {
         if (request)
-            hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the call");
-        refuse(counts, call, &status);
-        return;
+            hp_status_set(status, HP_R_QUEUE_FULL, "no memory for the call");
+        return NULL;
     }
     sc->svc = svc;
     sc->method = method;
@@ -208,8 +215,39 @@ void svc_dispatch(struct svc *svc, struct hp_call *call)
     sc->request = request;
     sc->received_ms = call->received_ms;
     sc->deadline_ms = call->deadline_ms;
+    return sc;
+}
+
+void svc_begin(struct svc *svc, struct hp_call *call, const struct svc_method *method, bool held)
+{
+    struct svc_principal *who;
+    struct hp_status status;
+    if (!admitted(svc, call, method, held, &who))
+        return;
+    struct svc_call *sc = unpacked(svc, call, method, &status);
+    if (!sc)
+        svc_principal_drop(who);
+    if (!sc || (who && !svc_auth_enter(svc->auth, sc, who, &status))) {
+        refuse(&svc->counts[method - methods], call, &status);
+        return;
+    }
     call->service = sc;
     call->gone = on_gone;
     svc->in_flight++;
     method->handle(sc);
+}
+
+void svc_dispatch(struct svc *svc, struct hp_call *call)
+{
+    const struct svc_method *method = svc_method_find(call->method);
+    struct svc_counts *counts = &svc->counts[method ? method - methods : N_METHODS];
+    struct hp_status status;
+    counts->calls++;
+    if (method) {
+        svc_begin(svc, call, method, false);
+        return;
+    }
+    hp_status_set(&status, HP_R_NO_SUCH_METHOD, "no method \"%s\"", call->method);
+    hp_status_meta(&status, "method", "%s", call->method);
+    refuse(counts, call, &status);
 }

@@ -7,6 +7,7 @@
 #include "proto/c/wire.h"
 #include "service/check.h"
 #include "service/items.h"
+#include "service/scope.h"
 
 enum { PAGE_BYTES = 3 << 20 }; /* a page of leases ends before it is larger */
 
@@ -147,7 +148,7 @@ static void finish_list(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__ListLeasesResponse response = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
-    size_t n = item->out.leases.n, bytes = 0;
+    size_t n = item->out.leases.n, bytes = 0, looked = 0;
     if (svc_failed(sc))
         return;
     if (item->outcome != ST_FOUND) {
@@ -156,16 +157,19 @@ static void finish_list(struct svc_call *sc)
     }
     response.leases = hp_alloc_array(sc->arena, n, sizeof(*response.leases));
     /* A page ends early rather than outgrow the call's memory or the reply. */
-    while (response.leases && response.n_leases < n && bytes < PAGE_BYTES) {
-        Holdfast__V1__Lease *lease = lease_message(sc->arena, &item->out.leases.rows[response.n_leases], &bytes);
+    for (; response.leases && looked < n && bytes < PAGE_BYTES; looked++) {
+        const struct st_lease_row *row = &item->out.leases.rows[looked];
+        if (!svc_sees_resource(sc, item->ns, row->resource))
+            continue;
+        Holdfast__V1__Lease *lease = lease_message(sc->arena, row, &bytes);
         if (!lease)
             break;
         response.leases[response.n_leases++] = lease;
     }
-    bool more = item->out.leases.more || response.n_leases < n;
+    bool more = item->out.leases.more || looked < n;
     char *token = NULL;
-    if (more && response.n_leases)
-        token = svc_page_token(sc->arena, SVC_PAGE_LEASES, response.leases[response.n_leases - 1]->resource);
+    if (more && looked)
+        token = svc_page_token(sc->arena, SVC_PAGE_LEASES, item->out.leases.rows[looked - 1].resource);
     if (more && !token) {
         svc_no_memory(sc);
         return;
@@ -191,7 +195,11 @@ void svc_list_leases(struct svc_call *sc)
     struct st_item *item = svc_items(sc, 1, ST_LIST_LEASES, req->namespace_);
     if (!item)
         return;
-    item->in.list.prefix = req->prefix;
+    item->in.list.prefix = svc_narrow_resources(sc, req->namespace_, req->prefix);
+    if (!item->in.list.prefix) {
+        svc_no_memory(sc);
+        return;
+    }
     item->in.list.task = req->task;
     item->in.list.holder = req->holder;
     item->in.list.after = after;

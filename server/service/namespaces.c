@@ -9,6 +9,7 @@
 #include "proto/c/wire.h"
 #include "service/call.h"
 #include "service/check.h"
+#include "service/scope.h"
 
 enum { LOCK_DELAY_MAX_MS = 60000, KEEP_DAYS_MAX = 36500 };
 
@@ -214,10 +215,11 @@ static void finish_list(struct svc_call *sc)
         return;
     }
     for (size_t i = 0; i < n; i++) {
+        if (!svc_sees_some_of(sc, item->out.namespaces.rows[i].name))
+            continue;
         fill_namespace(&item->out.namespaces.rows[i], &messages[i]);
-        response.namespaces[i] = &messages[i].message;
+        response.namespaces[response.n_namespaces++] = &messages[i].message;
     }
-    response.n_namespaces = n;
     if (token)
         response.next_page_token = token;
     svc_reply(sc, &response.base);
@@ -258,6 +260,14 @@ static void fill_entry(const struct st_audit_row *row, Holdfast__V1__AuditEntry 
     out->operation = unconst(row->operation);
 }
 
+/* What concerns the namespace itself is for those who may see all of it. */
+static bool sees_entry(const struct svc_call *sc, const char *ns, const struct st_audit_row *row)
+{
+    if (row->resource[0])
+        return svc_sees_resource(sc, ns, row->resource);
+    return row->operation[0] ? svc_sees_operation(sc, ns, row->operation) : svc_sees_all_of(sc, ns);
+}
+
 static void finish_audit(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
@@ -279,10 +289,11 @@ static void finish_audit(struct svc_call *sc)
         return;
     }
     for (size_t i = 0; i < n; i++) {
+        if (!sees_entry(sc, item->ns, &item->out.audit.rows[i]))
+            continue;
         fill_entry(&item->out.audit.rows[i], &entries[i]);
-        response.entries[i] = &entries[i];
+        response.entries[response.n_entries++] = &entries[i];
     }
-    response.n_entries = n;
     if (token)
         response.next_page_token = token;
     svc_reply(sc, &response.base);

@@ -7,6 +7,7 @@
 #include "service/check.h"
 #include "service/operation.h"
 #include "service/operation_check.h"
+#include "service/scope.h"
 
 enum { PAGE_BYTES = 3 << 20 }; /* a page ends before it is larger */
 
@@ -78,7 +79,7 @@ static void finish_list(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__ListOperationsResponse response = HOLDFAST__V1__LIST_OPERATIONS_RESPONSE__INIT;
-    size_t n = item->out.ops.n, bytes = 0;
+    size_t n = item->out.ops.n, bytes = 0, looked = 0;
     if (svc_failed(sc))
         return;
     if (item->outcome != ST_FOUND) {
@@ -87,17 +88,20 @@ static void finish_list(struct svc_call *sc)
     }
     response.operations = hp_alloc_array(sc->arena, n, sizeof(*response.operations));
     /* A page ends early rather than outgrow the call's memory or the reply. */
-    while (response.operations && response.n_operations < n && bytes < PAGE_BYTES) {
-        Holdfast__V1__Operation *message = svc_op_message(sc->arena, &item->out.ops.rows[response.n_operations]);
+    for (; response.operations && looked < n && bytes < PAGE_BYTES; looked++) {
+        const struct st_op_row *row = &item->out.ops.rows[looked];
+        if (!svc_sees_operation(sc, item->ns, row->key))
+            continue;
+        Holdfast__V1__Operation *message = svc_op_message(sc->arena, row);
         if (!message)
             break;
         bytes += protobuf_c_message_get_packed_size(&message->base);
         response.operations[response.n_operations++] = message;
     }
-    bool more = item->out.ops.more || response.n_operations < n;
+    bool more = item->out.ops.more || looked < n;
     char *token = NULL;
-    if (more && response.n_operations)
-        token = svc_page_token(sc->arena, SVC_PAGE_OPERATIONS, response.operations[response.n_operations - 1]->key);
+    if (more && looked)
+        token = svc_page_token(sc->arena, SVC_PAGE_OPERATIONS, item->out.ops.rows[looked - 1].key);
     if (more && !token) {
         svc_no_memory(sc);
         return;
@@ -123,12 +127,17 @@ void svc_op_list(struct svc_call *sc)
         svc_fail(sc, &status);
         return;
     }
+    const char *prefix = svc_narrow_operations(sc, req->namespace_, req->prefix);
+    if (!prefix) {
+        svc_no_memory(sc);
+        return;
+    }
     struct st_item *item = svc_items(sc, 1, ST_OP_LIST, req->namespace_);
     if (!item)
         return;
     item->in.op_list = (struct st_op_list){.state = (int)req->state,
                                            .type = req->type,
-                                           .prefix = req->prefix,
+                                           .prefix = prefix,
                                            .older_than_ms = req->older_than_ms,
                                            .after = after,
                                            .max = max};

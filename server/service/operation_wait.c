@@ -79,14 +79,19 @@ void svc_op_line_end(struct svc_op_line *line)
     }
 }
 
-void svc_op_wait_gone(struct svc_call *sc)
+void svc_op_wait_expel(struct svc_call *sc, const struct hp_status *status)
 {
     struct svc *svc = sc->svc;
     struct svc_op_line *line = sc->op_wait->line;
     svc_op_wait_leave(sc->op_wait);
-    svc_fail_gone(sc);
+    svc_fail(sc, status);
     svc_op_line_proceed(line);
     svc_op_waits_arm(svc);
+}
+
+void svc_op_wait_gone(struct svc_call *sc)
+{
+    svc_op_wait_expel(sc, &svc_gone);
 }
 
 /* ---- coming ---- */

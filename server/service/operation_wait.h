@@ -68,6 +68,8 @@ void svc_op_waits_release(struct svc *svc);
 void svc_op_wait_begin(struct svc_call *sc, const struct svc_op_view *view);
 /* The call waits no longer, for its caller is gone; it has been answered. */
 void svc_op_wait_gone(struct svc_call *sc);
+/* The same for another reason, which it was answered. */
+void svc_op_wait_expel(struct svc_call *sc, const struct hp_status *status);
 /* The operation was changed through this server. */
 void svc_op_wake(struct svc *svc, const char *ns, const char *key);
 

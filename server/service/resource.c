@@ -7,6 +7,7 @@
 #include "proto/c/wire.h"
 #include "service/check.h"
 #include "service/items.h"
+#include "service/scope.h"
 
 /* ---- Check ---- */
 
@@ -269,6 +270,8 @@ static void finish_list(struct svc_call *sc)
     }
     for (size_t i = 0; i < n; i++) {
         const struct st_resource_row *row = &item->out.resources.rows[i];
+        if (!svc_sees_resource(sc, item->ns, row->resource))
+            continue;
         holdfast__v1__resource__init(&messages[i]);
         messages[i].resource = (char *)(uintptr_t)row->resource;
         messages[i].fence = row->fence;
@@ -276,9 +279,8 @@ static void finish_list(struct svc_call *sc)
         messages[i].version = row->version;
         messages[i].value_bytes = row->value_bytes;
         messages[i].leased = row->leased;
-        response.resources[i] = &messages[i];
+        response.resources[response.n_resources++] = &messages[i];
     }
-    response.n_resources = n;
     if (token)
         response.next_page_token = token;
     svc_reply(sc, &response.base);
@@ -299,7 +301,11 @@ void svc_list_resources(struct svc_call *sc)
     struct st_item *item = svc_items(sc, 1, ST_LIST_RESOURCES, req->namespace_);
     if (!item)
         return;
-    item->in.list.prefix = req->prefix;
+    item->in.list.prefix = svc_narrow_resources(sc, req->namespace_, req->prefix);
+    if (!item->in.list.prefix) {
+        svc_no_memory(sc);
+        return;
+    }
     item->in.list.task = item->in.list.holder = "";
     item->in.list.after = after;
     item->in.list.max = max;

@@ -17,8 +17,9 @@
 #include "proto/c/call.h"
 #include "store/store.h"
 
-/* What a caller must at least be. Recorded now, enforced when there is authentication. */
-enum svc_role { SVC_READER, SVC_WORKER, SVC_OPERATOR, SVC_ADMIN };
+/* What a caller must at least be, on a server that requires keys (auth.h); the numbers of holdfast.v1.KeyGrant.Role. SVC_ANYONE
+ * needs no key: what load balancers ask. */
+enum svc_role { SVC_ANYONE, SVC_READER, SVC_WORKER, SVC_OPERATOR, SVC_ADMIN };
 
 struct svc;
 struct svc_call;
@@ -40,6 +41,7 @@ struct svc_config {
     const char *version;                       /* for Stats; NULL = HOLDFAST_VERSION */
     void (*random)(void *buffer, size_t size); /* for request ids; NULL = the kernel's */
     size_t max_waiting;                        /* callers that wait at one time, in all namespaces; 0 = 20,000 */
+    bool require_keys; /* each call needs a key or a certificate, and its role; otherwise everybody is admin */
 };
 
 /* NULL: no memory. `store` and `io` must outlive it; the strings of `cfg` (may be NULL) too. */

@@ -102,14 +102,19 @@ void svc_waiter_fail(struct svc_waiter *waiter, const struct hp_status *status)
     }
 }
 
-void svc_wait_gone(struct svc_call *sc)
+void svc_wait_expel(struct svc_call *sc, const struct hp_status *status)
 {
     struct svc *svc = sc->svc;
     struct svc_line *line = svc_line_of(sc->wait->base.waiter->line);
     svc_wait_leave(sc->wait);
-    svc_fail_gone(sc);
+    svc_fail(sc, status);
     svc_line_proceed(line);
     svc_waits_arm(svc);
+}
+
+void svc_wait_gone(struct svc_call *sc)
+{
+    svc_wait_expel(sc, &svc_gone);
 }
 
 /* ---- coming ---- */

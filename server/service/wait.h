@@ -32,6 +32,8 @@ void svc_waits_release(struct svc *svc);
 void svc_wait(struct svc_call *sc, const char *request_id, bool given, const char *labels_json);
 /* The call waits no longer, for its caller is gone; it has been answered. */
 void svc_wait_gone(struct svc_call *sc);
+/* The same for another reason, which it was answered. */
+void svc_wait_expel(struct svc_call *sc, const struct hp_status *status);
 
 /* How many wait for the resource. */
 size_t svc_waiters(const struct svc *svc, const char *ns, const char *resource);

@@ -4,8 +4,11 @@
  * A waiter that is not being tried for leaves at once. Of one that is, nobody knows yet whether it is granted: the call waits for
  * the outcome, linked to the waiter, and a grant stays a grant.
  */
+#include <string.h>
+
 #include "holdfast/v1/lease.pb-c.h"
 #include "proto/c/wire.h"
+#include "service/principals.h"
 #include "service/wait.h"
 #include "service/wait_line.h"
 
@@ -59,6 +62,18 @@ static void on_patience(struct io_timer *timer)
     finish_cancel(list_entry(timer, struct svc_call, patience));
 }
 
+/* One waits who is the same principal as the one that cancels: nobody takes away the waiters of others. */
+static bool is_own(const struct svc_call *sc, const struct co_waiter *waiter)
+{
+    const struct list_node *head = &waiter->callers.head;
+    for (const struct list_node *node = head->next; sc->principal && node != head; node = node->next) {
+        const struct svc_wait *wait = list_entry(list_entry(node, struct co_caller, node), struct svc_wait, base);
+        if (wait->sc->principal && !strcmp(wait->sc->principal->id, sc->principal->id))
+            return true;
+    }
+    return !sc->principal;
+}
+
 /* Takes away the waiters that aren't being tried for, and waits for the outcome of the others. */
 static void cancel_each(struct svc *svc, struct cancel *cancel, const char *ns, const char *request_id)
 {
@@ -67,6 +82,8 @@ static void cancel_each(struct svc *svc, struct cancel *cancel, const char *ns, 
         struct svc_waiter *waiter = svc_waiter_of(found);
         struct svc_line *line = svc_line_of(found->line);
         next = co_waitq_with_id(&svc->waits.queue, ns, request_id, found);
+        if (!is_own(cancel->sc, found))
+            continue;
         if (line->tried == waiter && cancel->open < cancel->n) {
             struct svc_cancel *each = &cancel->each[cancel->open++];
             each->waiter = waiter;
