@@ -1108,6 +1108,77 @@ CREATE FUNCTION holdfast.flat_labels(p_labels jsonb) RETURNS text[]
         SELECT pg_catalog.array_agg(u.x ORDER BY e.k, u.j) FROM pg_catalog.jsonb_each_text(p_labels) WITH ORDINALITY AS e(name, value, k),
             LATERAL (VALUES (1, e.name), (2, e.value)) AS u(j, x)) END
 $$;
+-- Name: follow(bigint, int8multirange, bigint[], bigint[], bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.follow(p_high bigint, p_gaps int8multirange, p_from bigint[], p_to bigint[], p_max bigint) RETURNS TABLE(id bigint, kind smallint, namespace text, resource text, token bigint, prior bigint, actor text, detail text, at_unix_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    highest bigint := holdfast.trail_highest();
+    until bigint := least(highest, p_high + p_max);
+    look boolean := highest > p_high OR NOT pg_catalog.isempty(p_gaps);
+    writers text := CASE WHEN look THEN holdfast.trail_writers() END;
+    since timestamptz := pg_catalog.clock_timestamp() - interval '32 days';
+BEGIN
+    RETURN QUERY SELECT until, -1::smallint, i.system_identifier::text, i.timeline, highest, NULL::bigint, NULL::text, writers, NULL::bigint
+    FROM holdfast.identity i;
+    IF look THEN
+        RETURN QUERY
+        SELECT a.id, k.kind, CASE WHEN k.kind > 0 THEN a.namespace::text END, CASE WHEN k.kind > 0 THEN a.resource::text END,
+            CASE WHEN k.kind > 0 THEN a.token END, CASE WHEN k.kind > 0 THEN a.prior END, CASE WHEN k.kind > 0 THEN a.actor END,
+            CASE WHEN k.kind > 0 THEN a.detail END, CASE WHEN k.kind > 0 THEN holdfast.unix_ms(a.at) END
+        FROM unnest(p_from, p_to) AS g(low, high)
+        CROSS JOIN LATERAL (
+            SELECT t.* FROM holdfast.audit t WHERE t.at >= since AND t.id >= g.low AND t.id <= least(g.high, until)
+                AND (t.id > p_high OR t.id <@ p_gaps)) a
+        CROSS JOIN LATERAL (SELECT holdfast.trail_kind(a.kind) AS kind) k
+        ORDER BY a.id;
+    END IF;
+END
+$$;
+-- Name: follow_start(bigint); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.follow_start(p_window bigint) RETURNS TABLE(id bigint, kind smallint, namespace text, resource text, token bigint, prior bigint, actor text, detail text, at_unix_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+DECLARE
+    highest bigint := holdfast.trail_highest();
+    writers text := holdfast.trail_writers();
+    base bigint := greatest(highest - p_window, 0);
+BEGIN
+    RETURN QUERY SELECT highest, -1::smallint, i.system_identifier::text, i.timeline, highest, NULL::bigint, NULL::text, writers, NULL::bigint
+    FROM holdfast.identity i;
+    IF writers IS NOT NULL THEN
+        RETURN QUERY
+        SELECT s.before + 1, -2::smallint, NULL::text, NULL::text, s.id - 1, NULL::bigint, NULL::text, NULL::text, NULL::bigint FROM (
+            SELECT x.id, pg_catalog.lag(x.id, 1, base) OVER (ORDER BY x.id) AS before FROM (
+                SELECT a.id FROM holdfast.audit a WHERE a.id > base AND a.id <= highest
+                UNION ALL SELECT highest + 1) x) s
+        WHERE s.before + 1 < s.id ORDER BY s.id;
+    END IF;
+END
+$$;
+-- Name: follow_tidy(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.follow_tidy() RETURNS integer
+    LANGUAGE plpgsql
+    SET lock_timeout TO '100ms'
+    AS $$
+DECLARE
+    index regclass;
+    done int := 0;
+BEGIN
+    FOR index IN SELECT x.indexrelid::regclass FROM pg_catalog.pg_inherits h JOIN pg_catalog.pg_index x ON x.indrelid = h.inhrelid
+        JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid JOIN pg_catalog.pg_am m ON m.oid = c.relam
+        WHERE h.inhparent = 'holdfast.audit'::regclass AND m.amname = 'brin' AND pg_catalog.pg_relation_size(h.inhrelid) > 0
+        ORDER BY h.inhrelid DESC LIMIT 4
+    LOOP
+        done := done + pg_catalog.brin_summarize_new_values(index);
+    END LOOP;
+    RETURN done;
+EXCEPTION
+    WHEN lock_not_available OR insufficient_privilege THEN RETURN done;
+END
+$$;
 -- Name: forget_session(text[]); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.forget_session(p_keep text[]) RETURNS void
     LANGUAGE plpgsql
@@ -3299,6 +3370,48 @@ BEGIN
         ORDER BY x.i) s;
 END
 $$;
+-- Name: trail(text, text, bigint, bigint, int8multirange, integer); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.trail(p_ns text, p_prefix text, p_after bigint, p_until bigint, p_except int8multirange, p_max integer) RETURNS TABLE(id bigint, kind smallint, namespace text, resource text, token bigint, prior bigint, actor text, detail text, at_unix_ms bigint)
+    LANGUAGE plpgsql
+    AS $$
+#variable_conflict use_column
+BEGIN
+    IF NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN
+        RETURN QUERY SELECT 0::bigint, -3::smallint, NULL::text, NULL::text, NULL::bigint, NULL::bigint, NULL::text, NULL::text, NULL::bigint;
+    ELSIF p_after < p_until THEN
+        RETURN QUERY
+        SELECT a.id, holdfast.trail_kind(a.kind), a.namespace::text, a.resource::text, a.token, a.prior, a.actor, a.detail,
+            holdfast.unix_ms(a.at)
+        FROM holdfast.audit a WHERE a.id > p_after AND a.id <= p_until AND a.namespace = p_ns
+            AND a.resource >= p_prefix AND a.resource <= holdfast.prefix_end(p_prefix) AND holdfast.trail_kind(a.kind) > 0
+            AND NOT a.id <@ p_except
+        ORDER BY a.id LIMIT p_max;
+    END IF;
+END
+$$;
+-- Name: trail_highest(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.trail_highest() RETURNS bigint
+    LANGUAGE sql
+    AS $$
+    SELECT CASE WHEN s.is_called THEN s.last_value ELSE 0 END FROM holdfast.audit_id s
+$$;
+-- Name: trail_kind(text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.trail_kind(p_kind text) RETURNS smallint
+    LANGUAGE sql IMMUTABLE
+    AS $$
+    SELECT CASE p_kind WHEN 'grant' THEN 1 WHEN 'takeover' THEN 2 WHEN 'release' THEN 3 WHEN 'expire' THEN 4 WHEN 'break' THEN 5 ELSE 0
+        END::smallint
+$$;
+-- Name: trail_writers(); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.trail_writers() RETURNS text
+    LANGUAGE sql
+    AS $$
+    SELECT pg_catalog.string_agg(DISTINCT l.virtualtransaction, ' ') FROM pg_catalog.pg_locks l
+    WHERE l.locktype = 'relation' AND l.mode = 'RowExclusiveLock' AND l.granted
+        AND l.database = (SELECT d.oid FROM pg_catalog.pg_database d WHERE d.datname = pg_catalog.current_database())
+        AND (l.relation = 'holdfast.audit'::regclass
+            OR l.relation IN (SELECT h.inhrelid FROM pg_catalog.pg_inherits h WHERE h.inhparent = 'holdfast.audit'::regclass))
+$$;
 -- Name: trusted(oid); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.trusted(p_role oid) RETURNS boolean
     LANGUAGE plpgsql STABLE
@@ -4042,6 +4155,12 @@ REVOKE ALL ON FUNCTION holdfast.find_action(p_ns text, p_name text, OUT call tex
 REVOKE ALL ON FUNCTION holdfast.flags(p_places integer[], p_n integer) FROM PUBLIC;
 -- Name: FUNCTION flat_labels(p_labels jsonb); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.flat_labels(p_labels jsonb) FROM PUBLIC;
+-- Name: FUNCTION follow(p_high bigint, p_gaps int8multirange, p_from bigint[], p_to bigint[], p_max bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.follow(p_high bigint, p_gaps int8multirange, p_from bigint[], p_to bigint[], p_max bigint) FROM PUBLIC;
+-- Name: FUNCTION follow_start(p_window bigint); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.follow_start(p_window bigint) FROM PUBLIC;
+-- Name: FUNCTION follow_tidy(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.follow_tidy() FROM PUBLIC;
 -- Name: FUNCTION forget_session(p_keep text[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.forget_session(p_keep text[]) FROM PUBLIC;
 -- Name: FUNCTION get_batch(p_ns text[], p_resource text[]); Type: ACL; Schema: holdfast; Owner: -
@@ -4213,6 +4332,14 @@ REVOKE ALL ON FUNCTION holdfast.stats() FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.sweep(p_max integer) FROM PUBLIC;
 -- Name: FUNCTION tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.tids_again(p_ns text[], p_resource text[], INOUT r_tid tid[], INOUT l_tid tid[]) FROM PUBLIC;
+-- Name: FUNCTION trail(p_ns text, p_prefix text, p_after bigint, p_until bigint, p_except int8multirange, p_max integer); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.trail(p_ns text, p_prefix text, p_after bigint, p_until bigint, p_except int8multirange, p_max integer) FROM PUBLIC;
+-- Name: FUNCTION trail_highest(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.trail_highest() FROM PUBLIC;
+-- Name: FUNCTION trail_kind(p_kind text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.trail_kind(p_kind text) FROM PUBLIC;
+-- Name: FUNCTION trail_writers(); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.trail_writers() FROM PUBLIC;
 -- Name: FUNCTION trusted(p_role oid); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.trusted(p_role oid) FROM PUBLIC;
 -- Name: FUNCTION turn_before(p_ns text, p_resource text, p_server text, p_since timestamp with time zone, p_t timestamp with time zone, OUT remaining_ms bigint, OUT next_server text); Type: ACL; Schema: holdfast; Owner: -

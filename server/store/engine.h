@@ -8,7 +8,7 @@
  * passes are taken out of it and end as lost, and what is answered later is ignored for them.
  *
  * Who calls whom: store.c (submit), route.c and schedule.c (time) → serve.c (a connection's work) → batch.c → refused.c;
- * conn.c (a session's life) knows what a connection is for only by its role: session.c + serve.c, listen.c, errand.c.
+ * conn.c (a session's life) knows what a connection is for only by its role: session.c + serve.c, listen.c, errand.c, follow.c.
  */
 #ifndef HOLDFAST_STORE_ENGINE_H
 #define HOLDFAST_STORE_ENGINE_H
@@ -22,8 +22,10 @@
 #include "base/io.h"
 #include "base/list.h"
 #include "base/random.h"
+#include "core/gaps.h"
 #include "core/queue.h"
 #include "core/retry.h"
+#include "store/follow.h"
 #include "store/kinds.h"
 #include "store/params.h"
 #include "store/pq.h"
@@ -158,6 +160,25 @@ struct st_errands {
     char sqlstate[6];  /* the step failed; "" = it didn't */
 };
 
+/* What the connection that follows the trail asks for (follow.c). */
+enum st_follow_step { ST_FOLLOW_START, ST_FOLLOW_LOOK, ST_FOLLOW_TRAIL, ST_FOLLOW_TIDY };
+struct st_following {
+    struct st_conn conn;
+    struct st_follow *follow; /* NULL: nobody follows */
+    bool begun;               /* `gaps` and `epoch` are known */
+    struct co_gaps gaps;      /* of the ids */
+    uint64_t epoch;           /* of the database whose ids they are */
+    int64_t next_ms;          /* when it is time for the next look */
+    int64_t caught_up_ms;     /* when a look last saw all there was */
+    int64_t untidy;           /* ids since follow_tidy() */
+    struct list trails;       /* pages that are wanted */
+    struct st_trail *reading; /* the first of them, while it is asked for */
+    enum st_follow_step step; /* in flight, or the last one */
+    bool ignored;               /* what is in flight matters no more */
+    PGresult *res;            /* of it: rows, or an error */
+    int64_t looks, rows, failures;
+};
+
 struct st_store {
     struct io *io;
     const struct st_pq *pq;
@@ -187,6 +208,7 @@ struct st_store {
     struct st_conn *conns;
     struct st_listener listener;
     struct st_errands errands;
+    struct st_following following;
 
     void (*turn)(void *arg, const char *ns, const char *resource);
     void *turn_arg;
@@ -327,6 +349,7 @@ void st_identity_note(struct st_conn *conn);
 extern const struct st_role st_server_roles[ST_WAYS]; /* session.c and serve.c: serves items */
 extern const struct st_role st_listener_role;
 extern const struct st_role st_errands_role;
+extern const struct st_role st_following_role;
 
 /* session.c: the settings that every session has. */
 extern const char st_settings_sql[];
@@ -359,5 +382,9 @@ void st_errand_add(struct st_store *store, struct st_item *item);
 /* It isn't any more. */
 void st_errand_remove(struct st_store *store, struct st_item *item);
 void st_errands_init(struct st_store *store);
+
+/* follow.c: it may be followed; nothing is connected before. */
+void st_following_init(struct st_store *store);
+void st_following_release(struct st_store *store);
 
 #endif

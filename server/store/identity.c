@@ -61,4 +61,5 @@ void st_identity_note(struct st_conn *conn)
         leave_old(&store->conns[i], &conn->identity);
     leave_old(&store->listener.conn, &conn->identity);
     leave_old(&store->errands.conn, &conn->identity);
+    leave_old(&store->following.conn, &conn->identity);
 }

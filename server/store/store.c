@@ -203,6 +203,7 @@ struct st_store *st_open(const struct st_config *cfg, struct io *io, void (*read
     }
     st_conn_init(&store->listener.conn, store, &st_listener_role, 0);
     st_errands_init(store);
+    st_following_init(store);
     return store;
 }
 
@@ -260,6 +261,7 @@ void st_close(struct st_store *store)
         st_conn_close(&store->conns[i]);
     st_conn_close(&store->listener.conn);
     st_conn_close(&store->errands.conn);
+    st_conn_close(&store->following.conn);
     struct heap_node *first;
     while ((first = heap_top(&store->deadlines))) {
         struct st_item *item = list_entry(first, struct st_item, deadline);
@@ -274,6 +276,7 @@ void st_close(struct st_store *store)
         release_conn(&store->conns[i]);
     st_turns_release(store);
     st_params_release(&store->listener.conn.params);
+    st_following_release(store);
     free(store->conns);
     free(store->dsn);
     free(store);

@@ -311,9 +311,9 @@ struct st_item {
 /* How long beyond its deadline an item that was sent waits for its answer. */
 enum { ST_GRACE_MS = 50 };
 
-/* What a store opens besides the connections that carry the work: one for reads, one for lists, one to listen, one for errands, and
- * two when something is executed. */
-enum { ST_MORE_CONNECTIONS = 6 };
+/* What a store opens besides the connections that carry the work: one for reads, one for lists, one to listen, one for errands, two
+ * when something is executed, and one while somebody follows the audit trail (follow.h). */
+enum { ST_MORE_CONNECTIONS = 7 };
 
 struct st_config {
     const char *dsn;        /* libpq conninfo; several hosts allowed */

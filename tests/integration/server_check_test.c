@@ -206,7 +206,7 @@ static void test_connections(void **state)
     (void)state;
     static const char *const settings[] = {"max_connections=5", "superuser_reserved_connections=1", "max_wal_senders=0", NULL};
     struct t_pg *pg = t_pg_start(settings);
-    expect(look(t_pg_dsn(pg), ST_CHECK_REFUSED), "!max_connections leaves room for 5 connections, and --connections 4 needs 10");
+    expect(look(t_pg_dsn(pg), ST_CHECK_REFUSED), "!max_connections leaves room for 5 connections, and --connections 4 needs 11");
     PGconn *conn = t_connect(t_pg_dsn(pg));
     t_sql(conn, "CREATE ROLE few LOGIN SUPERUSER CONNECTION LIMIT 3");
     expect(look(t_printf("%s user=few", t_pg_dsn(pg)), ST_CHECK_REFUSED), "!the connection limit of the role leaves room for 3");
