@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "app/admin_key.h"
 #include "app/config.h"
 #include "app/serve.h"
 #include "store/cluster.h"
@@ -35,6 +36,9 @@ static enum app_exit act(const struct app_config *cfg)
         return APP_DRAINED;
     case APP_PRINT_DSN:
         return print_dsn(cfg);
+    case APP_CREATE_ADMIN_KEY:
+        log_setup(LOG_AT_WARN, cfg->log_format, NULL, NULL);
+        return app_create_admin_key(cfg);
     default:
         log_setup(cfg->log_level, cfg->log_format, NULL, NULL);
         return app_serve(cfg);

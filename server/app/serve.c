@@ -128,8 +128,8 @@ static void on_signal(void *arg, int signo)
     app_notify(&s->notify, "STOPPING=1\nSTATUS=draining: %zu calls in flight", svc_in_flight(s->svc));
     s->io->timer_cancel(s->io, &s->ready_timer);
     app_upkeep_stop(&s->upkeep);
+    app_http_drain(&s->http); /* first, so that what svc_drain answers says that it is the last */
     svc_drain(s->svc);
-    app_http_drain(&s->http);
     s->drain_until_ms = s->io->now_ms(s->io) + s->cfg->drain_timeout_ms;
     on_drain(&s->drain_timer);
 }
@@ -277,12 +277,13 @@ static enum app_exit open_services(struct server *s, const char *dsn)
     struct st_config store = {
         .dsn = dsn, .connections = s->cfg->connections, .max_queue = s->cfg->max_queue, .max_batch = s->cfg->max_batch};
     struct net_sp_config net = {0};
+    struct svc_config services = {.require_keys = s->cfg->require_keys};
     char error[512];
 
     if (!app_limits_init(s->cfg, &net.max_connections, error, sizeof(error)))
         return fail(APP_CONFIGURATION, error);
     s->store = st_open(&store, s->io, on_ready, s);
-    s->svc = s->store ? svc_new(s->store, s->io, NULL) : NULL;
+    s->svc = s->store ? svc_new(s->store, s->io, &services) : NULL;
     if (!s->svc)
         return fail(APP_FAILURE, "out of memory");
     for (size_t i = 0; i < s->cfg->n_listen; i++) {
@@ -295,7 +296,11 @@ static enum app_exit open_services(struct server *s, const char *dsn)
                      log_str("warning", "anyone who reaches this address can read, take and break every lease"));
     }
     if (!app_http_open(&s->http, s->cfg, s->io, s->store, s->svc, net.max_connections, error, sizeof(error)))
-        return fail(s->http.port ? APP_FAILURE : APP_CONFIGURATION, error);
+        return fail(s->http.rpc ? APP_FAILURE : APP_CONFIGURATION, error);
+    if (s->http.port && !app_http_is_local(s->cfg->http) && (!s->cfg->require_keys || !s->cfg->tls_cert))
+        log_warn("app.insecure", log_str("http", app_http_address(&s->http)),
+                 log_str("warning", s->cfg->require_keys ? "API keys travel in clear text beyond this machine"
+                                                         : "anyone who reaches this address can read, take and break every lease"));
     return APP_DRAINED;
 }
 

@@ -83,7 +83,7 @@ static void test_wrong_settings(void **state)
 {
     (void)state;
     const char *const remote[] = {T_HOLDFASTD, "--dsn", "host=127.0.0.1 port=1", "--listen", "tcp://0.0.0.0:0", NULL};
-    const char *const unknown[] = {T_HOLDFASTD, "--http", "127.0.0.1:0", NULL};
+    const char *const unknown[] = {T_HOLDFASTD, "--htpp", "127.0.0.1:0", NULL};
     const char *const help[] = {T_HOLDFASTD, "--help", NULL}, *const version[] = {T_HOLDFASTD, "--version", NULL};
     struct t_result result = t_run(remote, NULL, T_PATIENCE_MS);
 
@@ -91,7 +91,7 @@ static void test_wrong_settings(void **state)
     assert_non_null(strstr(result.err, "tcp://0.0.0.0:0"));
     result = t_run(unknown, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 2);
-    assert_non_null(strstr(result.err, "--http: unknown flag"));
+    assert_non_null(strstr(result.err, "--htpp: unknown flag"));
     result = t_run(help, NULL, T_PATIENCE_MS);
     assert_int_equal(result.status, 0);
     assert_non_null(strstr(result.out, "HOLDFASTD_DATA_DIR"));
