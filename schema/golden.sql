@@ -2292,29 +2292,38 @@ DECLARE
     n_made int;
     made tid[];
     told smallint[];
-    ended bigint;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    WITH made AS (
-        INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
-        SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
-        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
-        JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
-        ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
-        ON CONFLICT DO NOTHING RETURNING o.ctid
-    )
-    SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    -- In the order in which they come, sorted by key: a sort here would be a second one.
+    BEGIN
+        WITH made AS (
+            INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+            SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+            FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+            WHERE x.ns = ANY (ARRAY(SELECT n.name FROM holdfast.namespace n WHERE n.name = ANY (p_ns) AND n.retired_at IS NULL))
+            AND NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+            RETURNING o.ctid
+        )
+        SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    EXCEPTION WHEN unique_violation THEN
+        WITH made AS (
+            INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+            SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+            FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+            ON CONFLICT DO NOTHING RETURNING o.ctid
+        )
+        SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    END;
     IF n_made = n THEN
         IF p_event_item IS NOT NULL THEN
             PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
                 p_event_payload, pg_catalog.array_fill(true, ARRAY[n]));
         END IF;
-        ended := holdfast.unix_ms(t); -- once, not for each row
-        RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, ended, 1, 0::smallint, ''::text
-            FROM pg_catalog.generate_series(1, n) g;
+        RETURN QUERY SELECT -n, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text;
         RETURN;
     END IF;
     t := holdfast.clock();
@@ -3472,7 +3481,8 @@ $$;
 -- Name: unix_ms(timestamp with time zone); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.unix_ms(p_at timestamp with time zone) RETURNS bigint
     LANGUAGE sql IMMUTABLE
-    AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at) THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at) * 1000 + 0.0005)::bigint ELSE 0 END $$;
+    AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at)
+    THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at - timestamptz '1970-01-01 00:00:00+00') * 1000 + 0.0005)::bigint ELSE 0 END $$;
 -- Name: unmap_sql_role(text, text, text); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.unmap_sql_role(p_ns text, p_role text, p_actor text) RETURNS TABLE(outcome smallint, was_mapped boolean)
     LANGUAGE plpgsql

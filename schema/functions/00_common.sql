@@ -26,9 +26,11 @@ AS $$ SELECT pg_catalog.clock_timestamp() $$;
 CREATE OR REPLACE FUNCTION holdfast.ms(p_interval interval) RETURNS bigint LANGUAGE sql IMMUTABLE
 AS $$ SELECT pg_catalog.floor(pg_catalog.date_part('epoch', p_interval) * 1000 + 0.0005)::bigint $$;
 
--- Milliseconds since 1970; 0 for an infinite time.
+-- Milliseconds since 1970; 0 for an infinite time. (By way of an interval: date_part of a timestamptz is not IMMUTABLE, and a function
+-- that says to be more than what it calls is not inlined; PostgreSQL then parses it anew in every statement that uses it.)
 CREATE OR REPLACE FUNCTION holdfast.unix_ms(p_at timestamptz) RETURNS bigint LANGUAGE sql IMMUTABLE
-AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at) THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at) * 1000 + 0.0005)::bigint ELSE 0 END $$;
+AS $$ SELECT CASE WHEN pg_catalog.isfinite(p_at)
+    THEN pg_catalog.floor(pg_catalog.date_part('epoch', p_at - timestamptz '1970-01-01 00:00:00+00') * 1000 + 0.0005)::bigint ELSE 0 END $$;
 
 -- Locks are only followed by a younger snapshot at READ COMMITTED: above it a released lease still looks live. Raises 0A000.
 -- (The batches look at the setting themselves first: a call costs as much as locking a row.)

@@ -179,7 +179,9 @@ END
 $$;
 
 -- Keeps results under new keys (210), or tells what is there: 202–208; 205 also if an attempt could be started now. An insert and nothing
--- else for new ones: no attempt, no lock but its own.
+-- else for new ones: no attempt, no lock but its own. It leaves out what is there, or it would wait for whoever is changing that; so
+-- only if somebody else inserts one of the keys meanwhile there is a conflict, and only then ON CONFLICT is worth what it costs: one more
+-- look-up a row, a lock, and more WAL. If all are new that is told in one row for all n of them, with `i` = -n.
 CREATE OR REPLACE FUNCTION holdfast.op_record_batch(p_ns text[], p_key text[], p_type text[], p_fingerprint bytea[], p_result bytea[],
     p_result_ref text[], p_event_item int[], p_event_aggregate_type text[], p_event_aggregate_id text[], p_event_type text[],
     p_event_payload bytea[])
@@ -193,29 +195,38 @@ DECLARE
     n_made int;
     made tid[];
     told smallint[];
-    ended bigint;
 BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    WITH made AS (
-        INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
-        SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
-        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
-        JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
-        WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
-        ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
-        ON CONFLICT DO NOTHING RETURNING o.ctid
-    )
-    SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    -- In the order in which they come, sorted by key: a sort here would be a second one.
+    BEGIN
+        WITH made AS (
+            INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+            SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+            FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+            WHERE x.ns = ANY (ARRAY(SELECT n.name FROM holdfast.namespace n WHERE n.name = ANY (p_ns) AND n.retired_at IS NULL))
+            AND NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+            RETURNING o.ctid
+        )
+        SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    EXCEPTION WHEN unique_violation THEN
+        WITH made AS (
+            INSERT INTO holdfast.operation AS o (namespace, key, type, state, attempts, created_at, changed_at, fingerprint, result, result_ref)
+            SELECT x.ns, x.key, x.type, 3, 1, t, t, x.fingerprint, x.result, nullif(x.result_ref, '')
+            FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_result, p_result_ref) AS x(ns, key, type, fingerprint, result, result_ref)
+            JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+            WHERE NOT EXISTS (SELECT FROM holdfast.operation o WHERE o.namespace = x.ns AND o.key = x.key)
+            ON CONFLICT DO NOTHING RETURNING o.ctid
+        )
+        SELECT pg_catalog.array_agg(m.ctid), pg_catalog.count(*) INTO made, n_made FROM made m;
+    END;
     IF n_made = n THEN
         IF p_event_item IS NOT NULL THEN
             PERFORM holdfast.put_events(p_ns, p_key, p_event_item, p_event_aggregate_type, p_event_aggregate_id, p_event_type,
                 p_event_payload, pg_catalog.array_fill(true, ARRAY[n]));
         END IF;
-        ended := holdfast.unix_ms(t); -- once, not for each row
-        RETURN QUERY SELECT g, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, ended, 1, 0::smallint, ''::text
-            FROM pg_catalog.generate_series(1, n) g;
+        RETURN QUERY SELECT -n, 210::smallint, 3::smallint, ''::text, 0::bigint, NULL::bytea, ''::text, holdfast.unix_ms(t), 1, 0::smallint, ''::text;
         RETURN;
     END IF;
     t := holdfast.clock();

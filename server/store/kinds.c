@@ -254,6 +254,7 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                              "$5::bytea[], $6::text[], $7::int4[], $8::text[], $9::text[], $10::text[], $11::bytea[])",
                       .result = "422t8yt842t",
                       BATCH_SETS,
+                      .for_all = true,
                       .outcomes = BIT(ST_BUSY),
                       .op_outcomes = OP(ST_OP_DONE) | OP_FOUND,
                       .weigh = st_weigh_operation,

@@ -30,7 +30,7 @@ struct st_call {
 };
 
 enum st_shape {
-    ST_PER_ITEM, /* one row an item, which says for which by `i` */
+    ST_PER_ITEM, /* one row an item, which says for which by `i`; or see for_all */
     ST_ONE_ROW,  /* one row without `i` */
     ST_MANY_ROWS /* a list, or the rows of one acquire of several resources: `read_all` takes them */
 };
@@ -44,6 +44,7 @@ struct st_kind_def {
     bool optimistic;      /* 40001 asks for the careful form */
     bool own_way;         /* ST_OP_EXECUTE: on connections that no other kind uses */
     bool prompt;          /* a list that goes the way of reads: all calls wait for it */
+    bool for_all;         /* what is true of all n items of the batch may be told in one row, whose `i` is -n */
     size_t per_flush;     /* batches sent to an idle connection at once; a batch of a kind that isn't ST_PER_ITEM holds one item */
     size_t max_items;     /* of a batch; 0 = as the store is set */
     uint64_t outcomes;    /* bits of the outcomes SQL may tell, below 63; and ST_POLICY_OUTCOMES */

@@ -47,8 +47,26 @@ static bool outcome_ok(const struct st_kind_def *def, int outcome)
     return outcome == ST_NO_SUCH_NAMESPACE || (outcome > 0 && outcome < 63 && (def->outcomes >> outcome & 1));
 }
 
+/* One row that says to hold for all of them. */
+static bool read_for_all(const struct st_kind_def *def, const PGresult *res, struct st_call *call)
+{
+    int outcome = st_get_int2(res, 0, 1);
+    if ((uint64_t) - (int64_t)st_get_int4(res, 0, 0) != call->n || !outcome_ok(def, outcome))
+        return false;
+    for (size_t i = 0; i < call->n; i++) {
+        struct st_item *item = call->items[i];
+        if (!item)
+            continue;
+        item->outcome = (enum st_outcome)outcome;
+        def->read(res, 0, item, call);
+    }
+    return true;
+}
+
 static bool read_per_item(const struct st_kind_def *def, const PGresult *res, struct st_call *call)
 {
+    if (def->for_all && PQntuples(res) == 1 && st_get_int4(res, 0, 0) < 0)
+        return read_for_all(def, res, call);
     if ((size_t)PQntuples(res) != call->n)
         return false;
     for (size_t i = 0; i < call->n; i++) {

@@ -75,18 +75,23 @@ NUMBER(n_call, omb.finish[i].call)
 NUMBER(n_class, omb.finish[i].error_class)
 NUMBER(n_retry, omb.finish[i].retry_after_ms)
 
-static void open_call(const char *function)
+static void open_select(const char *columns, const char *function)
 {
     ts_clear(&omb.sql);
-    ts_put(&omb.sql, "SELECT * FROM holdfast.%s(", function);
+    ts_put(&omb.sql, "SELECT %s FROM holdfast.%s(", columns, function);
     column("text", t_ns, NULL);
     column("text", t_key, NULL);
 }
 
-/* Sends it; the rows come in the order of `i`. */
+static void open_call(const char *function)
+{
+    open_select("*", function);
+}
+
+/* Sends it; the rows come in the order of `i`, and one for all as what it stands for. */
 static void call(void)
 {
-    ts_put(&omb.sql, ") ORDER BY i");
+    ts_put(&omb.sql, ") r LEFT JOIN LATERAL generate_series(1, -r.i) g ON true ORDER BY coalesce(g, r.i)");
     omb.result = ts_query(omw.conn, omb.sql.text);
     assert_int_equal(PQntuples(omb.result), omb.n);
 }
@@ -252,7 +257,10 @@ static void do_finish(void)
 
 static void do_record(void)
 {
-    open_call("op_record_batch");
+    open_select(
+        "coalesce(g, r.i), r.outcome, r.state, r.holder, r.remaining_ms, r.result, r.result_ref, r.ended_unix_ms, r.attempt, "
+        "r.error_class, r.message",
+        "op_record_batch");
     for (int i = 0; i < omb.n; i++) {
         choose_begin(i);
         choose_finish(i);

@@ -173,6 +173,29 @@ static void a_record_is_kept_once_in_one_transaction(void **state)
     assert_string_equal(t_sql(db.a, "SELECT string_agg(operation, ' ') FROM holdfast.outbox"), "l");
 }
 
+/* Of two that record a key at once one waits for the other, and is told of its record; its neighbours are made, with their events.
+ */
+static void a_record_that_another_was_first_with(void **state)
+{
+    static const char batch[] =
+        "SELECT * FROM (SELECT 0, string_agg(outcome::text, '' ORDER BY i)::bigint FROM holdfast.op_record_batch("
+        "'{default,default,default}', '{j,k,l}', '{t,t,t}', ARRAY[sha256('p'), sha256('p'), sha256('p')], "
+        "'{x,x,x}', '{\"\",\"\",\"\"}', '{1,2,3}', '{a,a,a}', '{1,1,1}', '{t,t,t}', '{x,x,x}')) told";
+    (void)state;
+    for (int commits = 0; commits < 2; commits++) {
+        t_sql(db.a, "BEGIN");
+        assert_int_equal(op_record(db.a, "k", "p", "first"), ST_OP_DONE);
+        ts_send_and_block(db.b, db.asker, batch);
+        t_sql(db.a, commits ? "COMMIT" : "ROLLBACK");
+        assert_int_equal(ts_finish(db.b, 1), commits ? 210202210 : 210);
+        assert_string_equal(t_sql(db.a, "SELECT string_agg(operation, ' ' ORDER BY id) FROM holdfast.outbox"),
+                            commits ? "j l" : "j k l");
+        assert_string_equal(t_sql(db.a, "SELECT convert_from(result, 'UTF8') FROM holdfast.operation WHERE key = 'k'"),
+                            commits ? "first" : "x");
+        t_sql(db.a, "DELETE FROM holdfast.operation; DELETE FROM holdfast.outbox");
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, own_clock, closed)
 
 int main(void)
@@ -185,6 +208,7 @@ int main(void)
         TEST(repeats_of_an_end_are_answered_as_it_was),
         TEST(a_settled_loss_is_told_as_what_it_was),
         TEST(a_record_is_kept_once_in_one_transaction),
+        TEST(a_record_that_another_was_first_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

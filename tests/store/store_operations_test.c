@@ -340,6 +340,19 @@ static void what_comes_together_goes_together(void **state)
     assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.outbox WHERE operation = 'k02'"), 0);
 }
 
+/* A row that says to stand for others than were asked for is not believed: what became of them is unknown. */
+static void one_row_for_all_is_for_all(void **state)
+{
+    (void)state;
+    struct work w;
+    t_sql(sql, "DO $d$ BEGIN EXECUTE (SELECT replace(pg_get_functiondef(oid), 'SELECT -n,', 'SELECT -n - 1,') FROM pg_proc "
+               "WHERE proname = 'op_record_batch'); END $d$");
+    prepare_record(&w, "r", "42");
+    assert_int_equal(call(&w), ST_OUTCOME_LOST);
+    prepare_record(&w, "r", "42");
+    assert_int_equal(call(&w), ST_OP_REPLAYED);
+}
+
 /* PostgreSQL refuses the batch for one row: the others don't suffer, and it is told apart. */
 static void one_bad_row_is_found(void **state)
 {
@@ -580,6 +593,7 @@ int main(void)
         STORE_TEST(decisions_and_what_they_leave),
         ACTION_TEST(policies_and_actions),
         STORE_TEST(what_comes_together_goes_together),
+        STORE_TEST(one_row_for_all_is_for_all),
         STORE_TEST(one_bad_row_is_found),
         STORE_TEST(a_locked_row_delays_nobody),
         ACTION_TEST(each_kind_repeats_its_answer),
