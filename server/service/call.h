@@ -11,6 +11,7 @@
 
 #include "base/list.h"
 #include "core/waitq.h"
+#include "service/health.h"
 #include "service/service.h"
 
 enum { SVC_ERRORS = 100, SVC_OUTCOMES = 230, SVC_ROWS_MAX = 64 };
@@ -53,6 +54,8 @@ struct svc {
     size_t in_flight;
     struct svc_waits waits;
     struct svc_op_waits op_waits;
+    struct svc_health health;
+    struct list streams;                    /* calls that go on: stream.h */
     struct svc_tally *tally;                /* tally.h */
     struct svc_auth *auth;                  /* auth.h; NULL: nobody needs a key */
     struct svc_counts counts[SVC_ROWS_MAX]; /* by row of the table; the row behind the last: unknown methods */
@@ -169,5 +172,16 @@ void svc_list_op_policies(struct svc_call *sc);
 void svc_register_action(struct svc_call *sc);
 void svc_remove_action(struct svc_call *sc);
 void svc_list_actions(struct svc_call *sc);
+void svc_create_key(struct svc_call *sc);
+void svc_list_keys(struct svc_call *sc);
+void svc_revoke_key(struct svc_call *sc);
+void svc_set_key(struct svc_call *sc);
+void svc_list_denials(struct svc_call *sc);
+void svc_map_sql_role(struct svc_call *sc);
+void svc_unmap_sql_role(struct svc_call *sc);
+void svc_list_sql_roles(struct svc_call *sc);
+void svc_health_check(struct svc_call *sc);
+void svc_health_watch(struct svc_call *sc);
+void svc_reflection(struct svc_call *sc);
 
 #endif

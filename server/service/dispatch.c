@@ -5,6 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "grpc/health/v1/health.pb-c.h"
+#include "grpc/reflection/v1/reflection.pb-c.h"
+#include "grpc/reflection/v1alpha/reflection.pb-c.h"
 #include "holdfast/v1/admin.pb-c.h"
 #include "holdfast/v1/lease.pb-c.h"
 #include "holdfast/v1/operation.pb-c.h"
@@ -12,6 +15,7 @@
 #include "proto/c/wire.h"
 #include "service/auth.h"
 #include "service/operation_wait.h"
+#include "service/stream.h"
 #include "service/tally.h"
 #include "service/wait.h"
 
@@ -20,8 +24,16 @@
 #define RESOURCE        "/holdfast.v1.ResourceService/"
 #define OPERATION       "/holdfast.v1.OperationService/"
 #define ADMIN           "/holdfast.v1.AdminService/"
+#define HEALTH          "/grpc.health.v1.Health/"
 #define UNARY(in, out)  .request = &holdfast__v1__##in##__descriptor, .response = &holdfast__v1__##out##__descriptor
 #define STREAM(in, out) UNARY(in, out), .server_streams = true
+#define PROBE                                                                                                                      \
+    .request = &grpc__health__v1__health_check_request__descriptor, .response = &grpc__health__v1__health_check_response__descriptor
+#define REFLECTION(v)                                                                                                              \
+    "/grpc.reflection." #v ".ServerReflection/ServerReflectionInfo",                                                               \
+        .request = &grpc__reflection__##v##__server_reflection_request__descriptor,                                                \
+        .response = &grpc__reflection__##v##__server_reflection_response__descriptor, .server_streams = true,                      \
+        .client_streams = true
 
 static const struct svc_method methods[] = {
     {{LEASE "Acquire", UNARY(acquire_request, acquire_response)}, SVC_WORKER, svc_acquire},
@@ -70,14 +82,18 @@ static const struct svc_method methods[] = {
     {{ADMIN "RegisterAction", UNARY(register_action_request, register_action_response)}, SVC_ADMIN, svc_register_action},
     {{ADMIN "RemoveAction", UNARY(remove_action_request, remove_action_response)}, SVC_ADMIN, svc_remove_action},
     {{ADMIN "ListActions", UNARY(list_actions_request, list_actions_response)}, SVC_OPERATOR, svc_list_actions},
-    {{ADMIN "CreateKey", UNARY(create_key_request, create_key_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "ListKeys", UNARY(list_keys_request, list_keys_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "RevokeKey", UNARY(revoke_key_request, revoke_key_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "SetKey", UNARY(set_key_request, set_key_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "ListDenials", UNARY(list_denials_request, list_denials_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "MapSqlRole", UNARY(map_sql_role_request, map_sql_role_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "UnmapSqlRole", UNARY(unmap_sql_role_request, unmap_sql_role_response)}, SVC_ADMIN, NULL},
-    {{ADMIN "ListSqlRoles", UNARY(list_sql_roles_request, list_sql_roles_response)}, SVC_ADMIN, NULL},
+    {{ADMIN "CreateKey", UNARY(create_key_request, create_key_response)}, SVC_ADMIN, svc_create_key},
+    {{ADMIN "ListKeys", UNARY(list_keys_request, list_keys_response)}, SVC_ADMIN, svc_list_keys},
+    {{ADMIN "RevokeKey", UNARY(revoke_key_request, revoke_key_response)}, SVC_ADMIN, svc_revoke_key},
+    {{ADMIN "SetKey", UNARY(set_key_request, set_key_response)}, SVC_ADMIN, svc_set_key},
+    {{ADMIN "ListDenials", UNARY(list_denials_request, list_denials_response)}, SVC_ADMIN, svc_list_denials},
+    {{ADMIN "MapSqlRole", UNARY(map_sql_role_request, map_sql_role_response)}, SVC_ADMIN, svc_map_sql_role},
+    {{ADMIN "UnmapSqlRole", UNARY(unmap_sql_role_request, unmap_sql_role_response)}, SVC_ADMIN, svc_unmap_sql_role},
+    {{ADMIN "ListSqlRoles", UNARY(list_sql_roles_request, list_sql_roles_response)}, SVC_ADMIN, svc_list_sql_roles},
+    {{HEALTH "Check", PROBE}, SVC_ANYONE, svc_health_check},
+    {{HEALTH "Watch", PROBE, .server_streams = true}, SVC_ANYONE, svc_health_watch},
+    {{REFLECTION(v1)}, SVC_READER, svc_reflection},
+    {{REFLECTION(v1alpha)}, SVC_READER, svc_reflection},
 };
 
 enum { MAX_WAITING = 20000 };
@@ -90,11 +106,32 @@ const struct svc_method *svc_methods(size_t *n)
     return methods;
 }
 
+/* Each call looks for its row, some twice: by a table of hashes, filled in at the first look. */
+enum { SLOTS = 256 };
+static_assert((int)N_METHODS * 2 < (int)SLOTS, "the table stays half empty");
+
+static size_t slot_of(const char *path)
+{
+    uint32_t hash = 2166136261U; /* FNV-1a */
+    for (; *path; path++)
+        hash = (hash ^ (unsigned char)*path) * 16777619U;
+    return (hash ^ hash >> 16) % SLOTS;
+}
+
 const struct svc_method *svc_method_find(const char *path)
 {
-    for (size_t i = 0; i < N_METHODS; i++)
-        if (!strcmp(methods[i].rpc.path, path))
-            return &methods[i];
+    static const struct svc_method *slots[SLOTS];
+    static bool filled;
+    for (size_t i = 0; !filled && i < N_METHODS; i++) {
+        size_t slot = slot_of(methods[i].rpc.path);
+        while (slots[slot])
+            slot = (slot + 1) % SLOTS;
+        slots[slot] = &methods[i];
+    }
+    filled = true;
+    for (size_t slot = slot_of(path); slots[slot]; slot = (slot + 1) % SLOTS)
+        if (!strcmp(slots[slot]->rpc.path, path))
+            return slots[slot];
     return NULL;
 }
 
@@ -121,6 +158,8 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
     }
     svc_waits_init(svc);
     svc_op_waits_init(svc);
+    svc_health_init(svc);
+    list_init(&svc->streams);
     return svc;
 }
 
@@ -131,6 +170,7 @@ void svc_free(struct svc *svc)
     svc->draining = svc->closed = true;
     svc_waits_end(svc);
     svc_op_waits_end(svc);
+    svc_streams_end(svc);
     svc_waits_release(svc);
     svc_op_waits_release(svc);
     assert(!svc->in_flight);
@@ -144,6 +184,7 @@ void svc_drain(struct svc *svc)
     svc->draining = true;
     svc_waits_end(svc);
     svc_op_waits_end(svc);
+    svc_streams_end(svc);
     svc_auth_drain(svc->auth);
 }
 
@@ -158,10 +199,10 @@ static void refuse(struct svc_counts *counts, struct hp_call *call, const struct
     call->answer(call, status, NULL);
 }
 
-/* Whether calls to this method are taken. Stats answers to the end, so that a drain can be watched. */
+/* Whether calls to this method are taken. Stats and Health answer to the end, so that a drain can be watched. */
 static bool open_now(const struct svc *svc, const struct svc_method *method, struct hp_status *status)
 {
-    if (!svc->draining || method->handle == svc_stats)
+    if (!svc->draining || method->handle == svc_stats || method->role == SVC_ANYONE)
         return true;
     hp_status_set(status, HP_R_DRAINING, NULL);
     hp_status_meta(status, "method", "%s", method->rpc.path);

@@ -53,6 +53,9 @@ void svc_dispatch(struct svc *svc, struct hp_call *call);
 /* From now on new calls answer UNAVAILABLE / DRAINING; those that wait end, those in flight go on. */
 void svc_drain(struct svc *svc);
 
+/* Whether it serves: it doesn't drain, and its database can be reached, or could some seconds ago. */
+bool svc_serving(struct svc *svc);
+
 /* Calls not answered yet, and answered ones whose items the store has not given back. */
 size_t svc_in_flight(const struct svc *svc);
 

@@ -111,6 +111,46 @@ static void *failing_malloc(size_t size)
 
 /* ---- the transport ---- */
 
+/* As its receiver unpacks it. */
+static ProtobufCMessage *received(const struct hp_call *c, const ProtobufCMessage *message)
+{
+    size_t len = protobuf_c_message_get_packed_size(message);
+    uint8_t *bytes = malloc(len + 1);
+    protobuf_c_message_pack(message, bytes);
+    ProtobufCMessage *copy = protobuf_c_message_unpack(svc_method_find(c->method)->rpc.response, NULL, len, bytes);
+    assert_non_null(copy);
+    free(bytes);
+    return copy;
+}
+
+static bool send_one(struct hp_call *c, const ProtobufCMessage *message)
+{
+    struct fake_call *call = (struct fake_call *)c;
+    assert_int_equal(call->answers, 0);
+    assert_false(call->gone);
+    if (call->full)
+        return false;
+    assert_true(call->n_sent < FAKE_SENT);
+    call->sent[call->n_sent++] = received(c, message);
+    return true;
+}
+
+static void listen_now(struct hp_call *c)
+{
+    ((struct fake_call *)c)->listens = true;
+}
+
+void fake_message(struct fake_call *call, const void *message)
+{
+    size_t len = message ? protobuf_c_message_get_packed_size(message) : 0;
+    uint8_t *bytes = malloc(len + 1);
+    assert_true(call->listens);
+    if (message)
+        protobuf_c_message_pack(message, bytes);
+    call->call.message(&call->call, message ? bytes : NULL, len);
+    free(bytes);
+}
+
 static void answer(struct hp_call *c, const struct hp_status *status, const ProtobufCMessage *response)
 {
     struct fake_call *call = (struct fake_call *)c;
@@ -121,13 +161,10 @@ static void answer(struct hp_call *c, const struct hp_status *status, const Prot
     } else if (status && status->code != HP_OK) {
         call->status = *status;
         assert_null(response);
+    } else if (response) {
+        call->response = received(c, response);
     } else {
-        size_t len = protobuf_c_message_get_packed_size(response);
-        uint8_t *bytes = malloc(len + 1);
-        protobuf_c_message_pack(response, bytes);
-        call->response = protobuf_c_message_unpack(svc_method_find(c->method)->rpc.response, NULL, len, bytes);
-        assert_non_null(call->response);
-        free(bytes);
+        assert_true(svc_method_find(c->method)->rpc.server_streams);
     }
     call->taken = !c->arena;
     hp_arena_free(c->arena);
@@ -147,7 +184,9 @@ struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void
                                   .payload_len = len,
                                   .received_ms = f->now_ms,
                                   .deadline_ms = f->now_ms + (timeout_ms ? timeout_ms : 30000),
-                                  .answer = answer};
+                                  .answer = answer,
+                                  .send = f->no_streams ? NULL : send_one,
+                                  .listen = f->no_streams ? NULL : listen_now};
     assert_true(f->n_calls < FAKE_CALLS);
     f->calls[f->n_calls++] = call;
     until_failure = f->fail_alloc;
@@ -233,6 +272,8 @@ int fake_teardown(void **state)
         assert_int_equal(f->calls[i]->answers, 1); /* each exactly once */
         if (f->calls[i]->response)
             protobuf_c_message_free_unpacked(f->calls[i]->response, NULL);
+        for (size_t k = 0; k < f->calls[i]->n_sent; k++)
+            protobuf_c_message_free_unpacked(f->calls[i]->sent[k], NULL);
         free(f->calls[i]->payload);
         free(f->calls[i]);
     }

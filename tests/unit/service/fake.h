@@ -9,7 +9,7 @@
 
 #include "service/service.h"
 
-enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 64, FAKE_CALLS = 12000 };
+enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 64, FAKE_CALLS = 12000, FAKE_SENT = 64 };
 
 struct fake_call {
     struct hp_call call; /* first */
@@ -17,8 +17,12 @@ struct fake_call {
     struct hp_status status;
     ProtobufCMessage *response; /* of an OK; fake_free frees it */
     uint8_t *payload;
-    bool taken; /* the service kept the arena */
-    bool gone;  /* what it is answered is thrown away */
+    ProtobufCMessage *sent[FAKE_SENT]; /* of a stream; fake_free frees them */
+    size_t n_sent;
+    bool full;    /* send takes nothing */
+    bool listens; /* to its caller's stream */
+    bool taken;   /* the service kept the arena */
+    bool gone;    /* what it is answered is thrown away */
 };
 
 struct fake {
@@ -33,8 +37,9 @@ struct fake {
     size_t n_calls;
     void (*turn)(void *arg, const char *ns, const char *resource); /* st_on_turn */
     void *turn_arg;
-    bool closed;    /* at the end: services use the store no more */
-    int fail_alloc; /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
+    bool no_streams; /* as nng */
+    bool closed;     /* at the end: services use the store no more */
+    int fail_alloc;  /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
 };
 
 /* cmocka's setup and teardown; *state is the struct fake. */
@@ -44,6 +49,8 @@ int fake_teardown(void **state);
 /* A call has been dispatched; what became of it is seen in the result. timeout_ms 0 = 30 s. */
 struct fake_call *fake_call(struct fake *f, const char *method, const void *request, int64_t timeout_ms);
 struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void *payload, size_t len, int64_t timeout_ms);
+/* The next message of the caller's stream; NULL: its end. */
+void fake_message(struct fake_call *call, const void *message);
 /* The item at `i` among those that are out is done. */
 void fake_done(struct fake *f, size_t i, enum st_outcome outcome);
 /* Time passes; timers that are due fire. */
