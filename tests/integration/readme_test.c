@@ -10,8 +10,8 @@
 #include <string.h>
 
 static struct t_server *server;
-static struct t_spawn_opts with_holdfast; /* PATH and HOLDFAST_SERVER, as README.md has them */
-static const char *env[3];
+static struct t_spawn_opts with_holdfast; /* PATH, HOLDFAST_SERVER and HOLDFAST_HTTP, as README.md has them */
+static const char *env[4];
 
 static char *block(const char *name)
 {
@@ -46,6 +46,15 @@ static void test_cli(void **state)
     assert_non_null(strstr(steps.out, "page 1"));
     assert_null(strstr(steps.out, "too late"));
     expect_fine(shell(block("namespaces")), "ledger/7");
+}
+
+static void test_curl(void **state)
+{
+    (void)state;
+    struct t_result result = shell(block("curl"));
+    expect_fine(result, "{\"granted\":{\"grants\":[{\"resource\":\"reports/yearly\",\"token\":\"1\"}]");
+    assert_non_null(strstr(result.out, "\"version\":\"1\""));
+    assert_non_null(strstr(result.out, "{\"current\":{\"remainingMs\":"));
 }
 
 static void test_operation(void **state)
@@ -134,9 +143,10 @@ static int begin(void **state)
 {
     (void)state;
     /* A cluster of its own: the example makes a role. */
-    server = t_server_start("--dsn", t_pg_dsn(t_pg_start(NULL)), NULL);
+    server = t_server_start("--dsn", t_pg_dsn(t_pg_start(NULL)), "--http", "127.0.0.1:0", NULL);
     env[0] = t_printf("PATH=%s/bin:%s", T_BUILD_DIR, getenv("PATH"));
     env[1] = t_printf("HOLDFAST_SERVER=%s", server->url);
+    env[2] = t_printf("HOLDFAST_HTTP=%s", server->http);
     with_holdfast.env = env;
     t_keep();
     return 0;
@@ -147,7 +157,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_cli, t_teardown),           cmocka_unit_test_teardown(test_c, t_teardown),
         cmocka_unit_test_teardown(test_sql, t_teardown),           cmocka_unit_test_teardown(test_operation, t_teardown),
-        cmocka_unit_test_teardown(test_sql_operation, t_teardown),
+        cmocka_unit_test_teardown(test_sql_operation, t_teardown), cmocka_unit_test_teardown(test_curl, t_teardown),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
