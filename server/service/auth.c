@@ -389,6 +389,13 @@ enum svc_admission svc_auth_admit(struct svc_auth *auth, struct hp_call *call, c
     return admission;
 }
 
+void svc_auth_fail(struct svc_call *sc, const struct hp_status *status)
+{
+    if (sc->svc->auth)
+        denied(sc->svc->auth, sc->principal, sc->method, status);
+    svc_fail(sc, status);
+}
+
 bool svc_auth_enter(struct svc_auth *auth, struct svc_call *sc, struct svc_principal *who, struct hp_status *status)
 {
     size_t n;

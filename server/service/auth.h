@@ -71,6 +71,8 @@ enum svc_admission svc_auth_admit(struct svc_auth *auth, struct hp_call *call, c
  * doesn't reach so far; `status` says so, it was counted, and the call holds nothing. */
 bool svc_auth_enter(struct svc_auth *auth, struct svc_call *sc, struct svc_principal *who, struct hp_status *status)
     __attribute__((warn_unused_result));
+/* The call, whose handler found that its caller may not, ends with this; it is counted as a denial. */
+void svc_auth_fail(struct svc_call *sc, const struct hp_status *status);
 /* It is over. */
 void svc_auth_leave(struct svc_call *sc);
 

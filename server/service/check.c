@@ -48,6 +48,16 @@ bool svc_check_token(const char *field, int64_t token, struct hp_status *status)
     return svc_check_range(field, token, 1, INT64_MAX, status);
 }
 
+bool svc_check_key_name(const char *field, const char *name, struct hp_status *status)
+{
+    if (!hp_check_name(field, name, status))
+        return false;
+    if (strlen(name) <= SVC_KEY_NAME_MAX && !strpbrk(name, "()"))
+        return true;
+    hp_status_bad_field(status, HP_R_LIMIT, field, name, strlen(name), "1 to 64 bytes, without parentheses");
+    return false;
+}
+
 bool svc_check_reason(const char *reason, struct hp_status *status)
 {
     size_t len = strlen(reason);

@@ -23,6 +23,7 @@ enum {
     SVC_LABELS_MAX = 4096, /* bytes */
     SVC_VALUE_MAX = 1 << 20,
     SVC_REASON_MAX = 1024,
+    SVC_KEY_NAME_MAX = 64,
     SVC_PAGE_MAX = 1000,
     SVC_PAGE_DEFAULT = 100
 };
@@ -47,6 +48,8 @@ bool svc_check_items(struct hp_arena *arena, const char *what, const struct svc_
  * `json` if there are none. */
 bool svc_check_labels(struct hp_arena *arena, Holdfast__V1__AcquireRequest__LabelsEntry *const *labels, size_t n, const char **json,
                       struct hp_status *status);
+/* The name of a key: 1 to 64 bytes, without the parentheses that in audits stand around what a caller says of itself. */
+bool svc_check_key_name(const char *field, const char *name, struct hp_status *status);
 /* Why an operator does it: 1 to 1,024 bytes. */
 bool svc_check_reason(const char *reason, struct hp_status *status);
 /* `max` is the page's size with the default filled in. */
@@ -64,7 +67,10 @@ enum svc_page_kind {
     SVC_PAGE_OPERATIONS = 'O',
     SVC_PAGE_ATTEMPTS = 'T',
     SVC_PAGE_POLICIES = 'P', /* a token of these may stand for the empty name */
-    SVC_PAGE_ACTIONS = 'C'
+    SVC_PAGE_ACTIONS = 'C',
+    SVC_PAGE_KEYS = 'K',
+    SVC_PAGE_DENIALS = 'D',
+    SVC_PAGE_SQL_ROLES = 'S'
 };
 /* The name that `page_token` stands for ("" for an empty one), in the arena. */
 bool svc_page_after(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, const char **after,

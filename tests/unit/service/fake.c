@@ -184,9 +184,16 @@ struct fake_call *fake_call_bytes(struct fake *f, const char *method, const void
                                   .payload_len = len,
                                   .received_ms = f->now_ms,
                                   .deadline_ms = f->now_ms + (timeout_ms ? timeout_ms : 30000),
+                                  .peer = f->peer,
                                   .answer = answer,
                                   .send = f->no_streams ? NULL : send_one,
                                   .listen = f->no_streams ? NULL : listen_now};
+    if (f->authorization) {
+        call->metadata[0] = "authorization";
+        call->metadata[1] = f->authorization;
+        call->call.metadata = call->metadata;
+        call->call.n_metadata = 1;
+    }
     assert_true(f->n_calls < FAKE_CALLS);
     f->calls[f->n_calls++] = call;
     until_failure = f->fail_alloc;
@@ -242,9 +249,9 @@ static void test_random(void *buffer, size_t size)
     drawn++;
 }
 
-int fake_setup(void **state)
+static int setup(void **state, bool require_keys)
 {
-    static const struct svc_config cfg = {.version = "1.2.3", .random = test_random, .max_waiting = 11000};
+    const struct svc_config cfg = {.version = "1.2.3", .random = test_random, .max_waiting = 11000, .require_keys = require_keys};
     struct fake *f = calloc(1, sizeof(*f));
     f->io = (struct io){.timer_set = timer_set, .timer_cancel = timer_cancel, .now_ms = now_ms};
     f->now_ms = 1000000;
@@ -256,6 +263,16 @@ int fake_setup(void **state)
     assert_non_null(f->svc);
     *state = f;
     return 0;
+}
+
+int fake_setup(void **state)
+{
+    return setup(state, false);
+}
+
+int fake_setup_keys(void **state)
+{
+    return setup(state, true);
 }
 
 int fake_teardown(void **state)

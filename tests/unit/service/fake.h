@@ -17,6 +17,7 @@ struct fake_call {
     struct hp_status status;
     ProtobufCMessage *response; /* of an OK; fake_free frees it */
     uint8_t *payload;
+    const char *metadata[2];
     ProtobufCMessage *sent[FAKE_SENT]; /* of a stream; fake_free frees them */
     size_t n_sent;
     bool full;    /* send takes nothing */
@@ -37,13 +38,16 @@ struct fake {
     size_t n_calls;
     void (*turn)(void *arg, const char *ns, const char *resource); /* st_on_turn */
     void *turn_arg;
-    bool no_streams; /* as nng */
-    bool closed;     /* at the end: services use the store no more */
-    int fail_alloc;  /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
+    bool no_streams;           /* as nng */
+    bool closed;               /* at the end: services use the store no more */
+    const char *authorization; /* that calls carry from now on; NULL = none */
+    const struct hp_peer *peer;
+    int fail_alloc; /* this allocation of proto/c fails, counted from the dispatch of a call; 0 = none */
 };
 
 /* cmocka's setup and teardown; *state is the struct fake. */
 int fake_setup(void **state);
+int fake_setup_keys(void **state); /* a server that requires keys */
 int fake_teardown(void **state);
 
 /* A call has been dispatched; what became of it is seen in the result. timeout_ms 0 = 30 s. */
