@@ -38,9 +38,10 @@ struct envelope {
     struct list *among;          /* where `beside` is linked */
     struct hp_arena *arena;
     void *from;
-    size_t n, open;     /* calls; calls not answered, and one more while they are being given out */
-    size_t reply_bytes; /* of the payloads answered */
-    size_t charge;      /* in owner->bytes */
+    struct net_peer peer; /* calls may outlive their connection */
+    size_t n, open;       /* calls; calls not answered, and one more while they are being given out */
+    size_t reply_bytes;   /* of the payloads answered */
+    size_t charge;        /* in owner->bytes */
     struct slot *slots;
 };
 
@@ -230,6 +231,7 @@ static void give_out(struct envelope *env, struct slot *slot, const Holdfast__V1
                              .payload_len = from->payload.len,
                              .received_ms = received_ms,
                              .deadline_ms = received_ms + (timeout < TIMEOUT_MAX_MS ? timeout : TIMEOUT_MAX_MS),
+                             .peer = &env->peer.base,
                              .answer = answer,
                              .transport = slot};
     owner->n_calls++;
@@ -261,6 +263,7 @@ static struct envelope *envelope_new(struct net_envelopes *owner, struct net_sou
     env->owner = owner;
     env->source = source;
     env->from = from;
+    net_peer_copy(&env->peer, &source->peer);
     list_push_back(&owner->list, &env->node);
     env->among = &source->envelopes;
     list_push_back(env->among, &env->beside);
@@ -275,9 +278,10 @@ void net_envelopes_init(struct net_envelopes *envelopes, struct io *io, size_t r
     list_init(&envelopes->list);
 }
 
-void net_source_init(struct net_source *source)
+void net_source_init(struct net_source *source, int fd)
 {
     *source = (struct net_source){.gone = false};
+    net_peer_describe(&source->peer, fd, "nng");
     list_init(&source->envelopes);
     list_init(&source->told);
 }

@@ -15,7 +15,7 @@
 
 #include "base/io.h"
 #include "base/list.h"
-#include "proto/c/call.h"
+#include "net/peer.h"
 
 /* A connection that envelopes come from. It must outlive them, or they must be orphans by then; when `from` is handed back to
  * send or drop, the envelope has left it. */
@@ -23,6 +23,7 @@ struct net_source {
     struct list envelopes;
     struct list told; /* envelopes whose calls know that it has gone */
     bool gone;        /* nobody reads its replies any more */
+    struct net_peer peer;
 };
 
 struct net_envelopes {
@@ -47,7 +48,8 @@ struct net_envelopes {
 
 void net_envelopes_init(struct net_envelopes *envelopes, struct io *io, size_t reply_max, int default_wait_ms);
 
-void net_source_init(struct net_source *source);
+/* `fd`: its socket, by which its calls know who is there; -1: nobody knows. */
+void net_source_init(struct net_source *source, int fd);
 
 /* The envelope is in flight and each of its calls was given to on_call; or it was answered already, if it could not be
  * decoded. The bytes are not needed afterwards. `from` is handed back to `send` or `drop`; `received_ms`: when it came, by

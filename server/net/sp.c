@@ -36,7 +36,7 @@ static void on_accept(struct net_listener *listener, int fd)
     conn->refs = 1;
     conn->watch = (struct io_watch){.fd = fd, .ready = sp_on_ready};
     conn->heard_ms = sp->io->now_ms(sp->io);
-    net_source_init(&conn->source);
+    net_source_init(&conn->source, fd);
     list_push_back(&sp->greeting, &conn->node);
     uint8_t greeting[HP_SP_GREETING];
     hp_sp_greet(greeting, HP_SP_REP);

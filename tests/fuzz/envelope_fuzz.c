@@ -183,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     now.how = data[0];
     now.bits = data[1];
     net_envelopes_init(&now.envelopes, &io, now.how & SMALL_REPLIES ? SMALL : LARGE, 30000);
-    net_source_init(&now.source);
+    net_source_init(&now.source, -1);
     now.envelopes.on_call = on_call;
     now.envelopes.on_call_arg = &now;
     now.envelopes.send = on_send;

@@ -91,7 +91,7 @@ static int setup(void **state)
     f->envelopes.on_call_arg = f;
     f->envelopes.send = on_send;
     f->envelopes.drop = on_drop;
-    net_source_init(&f->source);
+    net_source_init(&f->source, -1);
     f->envelopes.finished = on_finished;
     hp_malloc_hook = failing_malloc;
     *state = f;
@@ -216,7 +216,7 @@ static void each_call_of_a_source_that_is_gone_learns_of_it(void **state)
 {
     struct fixture *f = *state;
     struct net_source other;
-    net_source_init(&other);
+    net_source_init(&other, -1);
     take(f, 3, 10);
     take(f, 2, 10);
     take_from(f, &other, 1, 10);

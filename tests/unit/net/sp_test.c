@@ -83,6 +83,9 @@ static void on_call(void *arg, struct hp_call *call)
 {
     struct server *s = arg;
     struct hp_status status;
+    assert_true(call->peer->local && !call->peer->encrypted && !call->peer->certificate);
+    assert_string_equal(call->peer->transport, "nng");
+    assert_true(!strcmp(call->peer->address, "ipc") || !strncmp(call->peer->address, "127.0.0.1:", 10));
     if (!strcmp(call->method, "/echo")) {
         answer_echo(call, call->received_ms);
     } else if (!strcmp(call->method, "/later")) {
