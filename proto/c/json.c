@@ -84,6 +84,10 @@ static void write_real(struct hp_buf *out, double value, bool is_float)
         hp_buf_addstr(out, value > 0 ? "\"Infinity\"" : "\"-Infinity\"");
         return;
     }
+    if (value == 0 && signbit(value)) { /* readers take -0 for a whole number, which has no sign there */
+        hp_buf_addstr(out, "-0.0");
+        return;
+    }
     do
         snprintf(text, sizeof text, "%.*g", digits, value);
     while ((is_float ? strtof(text, NULL) != (float)value : strtod(text, NULL) != value) && ++digits <= 17);

@@ -125,7 +125,7 @@ static void reals_read_back_as_the_same_value(void **state)
     assert_string_equal(real_text((double)NAN, false), "\"NaN\"");
     assert_string_equal(real_text((double)INFINITY, false), "\"Infinity\"");
     assert_string_equal(real_text(-(double)INFINITY, true), "\"-Infinity\"");
-    assert_string_equal(real_text(-0.0, false), "-0");
+    assert_string_equal(real_text(-0.0, false), "-0.0");
 }
 
 static void strings_are_escaped(void **state)
