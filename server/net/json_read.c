@@ -94,10 +94,9 @@ static bool read_enum(const struct reading *r, const struct step *at, const Prot
 {
     const ProtobufCEnumDescriptor *type = field->descriptor;
     char wanted[96];
-    if (json_is_string(value)) {
-        const ProtobufCEnumValue *named = protobuf_c_enum_descriptor_get_value_by_name(type, json_string_value(value));
-        if (named) {
-            *bits = (uint64_t)(int64_t)named->value;
+    for (unsigned i = 0; json_is_string(value) && i < type->n_values; i++) {
+        if (!strcmp(type->values[i].name, json_string_value(value))) {
+            *bits = (uint64_t)(int64_t)type->values[i].value;
             return true;
         }
     }
@@ -276,11 +275,10 @@ static bool is_camel(const char *name, const char *text)
 
 static const ProtobufCFieldDescriptor *field_named(const ProtobufCMessageDescriptor *type, const char *name)
 {
-    const ProtobufCFieldDescriptor *field = protobuf_c_message_descriptor_get_field_by_name(type, name);
-    for (unsigned i = 0; !field && i < type->n_fields; i++)
-        if (is_camel(type->fields[i].name, name))
-            field = &type->fields[i];
-    return field;
+    for (unsigned i = 0; i < type->n_fields; i++)
+        if (!strcmp(type->fields[i].name, name) || is_camel(type->fields[i].name, name))
+            return &type->fields[i];
+    return NULL;
 }
 
 /* What one object has said so far. */
