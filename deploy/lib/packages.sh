@@ -6,6 +6,11 @@ HOLDFAST_RUN_PACKAGES="postgresql"
 HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin valgrind"
 HOLDFAST_COVERAGE_PACKAGES="gcovr"
 
+# The clients that others have made, for tests/stock. Node may be here from elsewhere, with npm, and then Debian's npm would not go with it.
+HOLDFAST_STOCK_PACKAGES="python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc g++ libgrpc++-dev libprotobuf-dev ruby-grpc grpc-proto nghttp2-client curl jq openssl"
+command -v node >/dev/null || HOLDFAST_STOCK_PACKAGES="$HOLDFAST_STOCK_PACKAGES nodejs"
+command -v npm >/dev/null || HOLDFAST_STOCK_PACKAGES="$HOLDFAST_STOCK_PACKAGES npm"
+
 # as_root COMMAND…: runs it with root's rights.
 as_root() {
     if [ "$(id -u)" = 0 ]; then
