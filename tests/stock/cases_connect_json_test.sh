@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# Cases 7, 11, 16 and 17 over Connect, with JSON.
+. tests/stock/stock.sh
+python
+with_server -- /usr/bin/python3 "$here/cases.py" connect-json

@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# client/docs/curl.md is run as it is written.
+. tests/stock/stock.sh
+python
+with_server -- bash "$here/docs.sh" curl bash worker.sh

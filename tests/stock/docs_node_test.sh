@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# client/docs/node.md is run as it is written.
+. tests/stock/stock.sh
+python
+node_modules
+with_server -- bash "$here/docs.sh" node node worker.js
