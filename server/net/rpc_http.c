@@ -16,10 +16,13 @@ static void ignore_body(struct net_exchange *x, const void *data, size_t len, bo
     net_exchange_consume(x, len);
 }
 
+/* Whoever is still writing to it has left a flag. */
 static void ignore_closed(struct net_exchange *x, bool complete)
 {
-    (void)x;
+    bool *gone = x->handler;
     (void)complete;
+    if (gone)
+        *gone = true;
 }
 
 static void ignore(struct net_exchange *x)
@@ -43,12 +46,16 @@ void rpc_http_refuse(struct net_exchange *x, int status, const char *text, const
         headers[n++] = (struct net_header){"accept-post", "application/grpc, application/json, application/proto, "
                                                           "application/connect+json, application/connect+proto"};
     bool head = !strcmp(x->method, "HEAD");
+    bool gone = false;
     ignore(x);
+    x->handler = &gone;
     net_exchange_respond(x, status, headers, n, head);
-    if (head)
-        return;
-    net_exchange_write(x, body, (size_t)len);
-    net_exchange_end(x, NULL, 0);
+    if (!head && !gone)
+        net_exchange_write(x, body, (size_t)len);
+    if (!head && !gone)
+        net_exchange_end(x, NULL, 0);
+    if (!gone)
+        x->handler = NULL;
 }
 
 /* ---- CORS ---- */
