@@ -56,6 +56,7 @@ enum hp_code {
     X(NO_SUCH_OPERATION, 32, NOT_FOUND, "no such operation")                                                                       \
     X(NO_SUCH_ACTION, 33, NOT_FOUND, "no such action")                                                                             \
     X(NO_SUCH_KEY, 34, NOT_FOUND, "no such key")                                                                                   \
+    X(CHANGES_MISSED, 36, OUT_OF_RANGE, "changes may have been missed; list again")                                                \
     X(NO_KEY, 40, UNAUTHENTICATED, "no API key was given")                                                                         \
     X(BAD_KEY, 41, UNAUTHENTICATED, "the API key is not valid")                                                                    \
     X(ROLE, 42, PERMISSION_DENIED, "the role does not allow this method")                                                          \

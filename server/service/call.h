@@ -13,6 +13,7 @@
 #include "core/waitq.h"
 #include "service/health.h"
 #include "service/service.h"
+#include "service/watch.h"
 
 enum { SVC_ERRORS = 100, SVC_OUTCOMES = 230, SVC_ROWS_MAX = 64 };
 
@@ -55,6 +56,7 @@ struct svc {
     struct svc_waits waits;
     struct svc_op_waits op_waits;
     struct svc_health health;
+    struct svc_watches watches;
     struct list streams;                    /* calls that go on: stream.h */
     struct svc_tally *tally;                /* tally.h */
     struct svc_auth *auth;                  /* auth.h; NULL: nobody needs a key */
@@ -139,6 +141,7 @@ void svc_release(struct svc_call *sc);
 void svc_get_lease(struct svc_call *sc);
 void svc_list_leases(struct svc_call *sc);
 void svc_break(struct svc_call *sc);
+void svc_watch(struct svc_call *sc);
 void svc_check(struct svc_call *sc);
 void svc_write(struct svc_call *sc);
 void svc_read(struct svc_call *sc);

@@ -43,7 +43,7 @@ static const struct svc_method methods[] = {
     {{LEASE "Get", UNARY(get_lease_request, get_lease_response)}, SVC_READER, svc_get_lease},
     {{LEASE "List", UNARY(list_leases_request, list_leases_response)}, SVC_READER, svc_list_leases},
     {{LEASE "Break", UNARY(break_request, break_response)}, SVC_OPERATOR, svc_break},
-    {{LEASE "Watch", STREAM(watch_leases_request, watch_leases_response)}, SVC_READER, NULL},
+    {{LEASE "Watch", STREAM(watch_leases_request, watch_leases_response)}, SVC_READER, svc_watch},
     {{RESOURCE "Check", UNARY(check_request, check_response)}, SVC_READER, svc_check},
     {{RESOURCE "Write", UNARY(write_request, write_response)}, SVC_WORKER, svc_write},
     {{RESOURCE "Read", UNARY(read_request, read_response)}, SVC_READER, svc_read},
@@ -159,6 +159,7 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
     svc_waits_init(svc);
     svc_op_waits_init(svc);
     svc_health_init(svc);
+    svc_watches_init(svc);
     list_init(&svc->streams);
     return svc;
 }

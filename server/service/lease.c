@@ -1,5 +1,5 @@
 /*
- * lease.c - LeaseService: Renew, Release, Get, List, Break. Acquire has acquire.c; CancelWait and Watch are not there yet.
+ * lease.c - LeaseService: Renew, Release, Get, List, Break. Acquire has acquire.c, CancelWait wait_cancel.c, Watch watch.c.
  */
 #include <string.h>
 

@@ -41,6 +41,7 @@ struct svc_config {
     const char *version;                       /* for Stats; NULL = HOLDFAST_VERSION */
     void (*random)(void *buffer, size_t size); /* for request ids; NULL = the kernel's */
     size_t max_waiting;                        /* callers that wait at one time, in all namespaces; 0 = 20,000 */
+    size_t max_watches;                        /* streams of LeaseService.Watch at one time; 0 = 4,000 */
     bool require_keys; /* each call needs a key or a certificate, and its role; otherwise everybody is admin */
 };
 

@@ -209,7 +209,7 @@ void a_stream(Client &client)
     set_deadline(&context);
     auto stream = client.leases->Watch(&context, request);
     std::atomic<bool> told{false};
-    std::thread reader([&] { told = stream->Read(&event); });
+    std::thread reader([&] { told = stream->Read(&event) && event.kind() == v1::WatchLeasesResponse::WATCHING && stream->Read(&event); });
     std::thread actor([&] {
         for (int i = 0; i < 100 && !told; i++) // until the watch has begun
             release(client, "c/watch", grant(client, "c/watch"));

@@ -229,6 +229,8 @@ class Streams(Base):
             try:
                 for message in stream:
                     with arrived:
+                        if message.kind == lease_pb2.WatchLeasesResponse.WATCHING:
+                            continue
                         seen.append((message.kind, message.lease.resource, message.lease.token))
                         arrived.notify_all()
             except grpc.RpcError:

@@ -56,6 +56,68 @@ void fake_done(struct fake *f, size_t i, enum st_outcome outcome)
     item->done(item);
 }
 
+/* ---- the store's follower ---- */
+
+void st_follow(struct st_store *store, struct st_follow *follow)
+{
+    struct fake *f = the_fake;
+    assert_ptr_equal(store, f);
+    assert_null(f->follow);
+    f->follow = follow;
+    f->n_follows++;
+}
+
+void st_unfollow(struct st_store *store)
+{
+    assert_ptr_equal(store, the_fake);
+    assert_false(the_fake->closed);
+    assert_true(list_empty(&the_fake->trails));
+    the_fake->follow = NULL;
+}
+
+void st_follow_mark(const struct st_store *store, struct st_follow_mark *out)
+{
+    assert_ptr_equal(store, the_fake);
+    *out = the_fake->mark;
+}
+
+char *st_follow_open(const struct st_store *store)
+{
+    assert_ptr_equal(store, the_fake);
+    return strdup(the_fake->open ? the_fake->open : "{}");
+}
+
+void st_follow_stats(const struct st_store *store, struct st_follow_stats *out)
+{
+    assert_ptr_equal(store, the_fake);
+    *out = (struct st_follow_stats){.following = the_fake->follow, .looks = 11, .rows = 12, .open = 13, .lag_ms = 14};
+}
+
+void st_trail_read(struct st_store *store, struct st_trail *trail)
+{
+    assert_ptr_equal(store, the_fake);
+    assert_non_null(the_fake->follow);
+    assert_in_range(trail->until - trail->after, 0, ST_TRAIL_STRETCH);
+    list_push_back(&the_fake->trails, &trail->node);
+}
+
+void st_trail_cancel(struct st_store *store, struct st_trail *trail)
+{
+    assert_ptr_equal(store, the_fake);
+    if (list_linked(&trail->node))
+        list_remove(&the_fake->trails, &trail->node);
+}
+
+void fake_page(struct fake *f, enum st_outcome outcome, const struct st_lease_event *events, size_t n)
+{
+    struct list_node *node = list_pop_front(&f->trails);
+    assert_non_null(node);
+    struct st_trail *trail = list_entry(node, struct st_trail, node);
+    trail->outcome = outcome;
+    trail->covered = n < ST_TRAIL_ROWS ? trail->until : events[n - 1].id;
+    trail->done(trail, events, n);
+}
+
 /* ---- time ---- */
 
 static struct fake *fake_of(struct io *io)
@@ -255,6 +317,7 @@ static int setup(void **state, bool require_keys)
     struct fake *f = calloc(1, sizeof(*f));
     f->io = (struct io){.timer_set = timer_set, .timer_cancel = timer_cancel, .now_ms = now_ms};
     f->now_ms = 1000000;
+    list_init(&f->trails);
     drawn = 0;
     f->stats.connections_ready = f->stats.connections_wanted = 4;
     the_fake = f;

@@ -8,6 +8,7 @@
 #include "harness/harness.h"
 
 #include "service/service.h"
+#include "store/follow.h"
 
 enum { FAKE_ITEMS = 1100, FAKE_TIMERS = 64, FAKE_CALLS = 12000, FAKE_SENT = 64 };
 
@@ -38,6 +39,11 @@ struct fake {
     size_t n_calls;
     void (*turn)(void *arg, const char *ns, const char *resource); /* st_on_turn */
     void *turn_arg;
+    struct st_follow *follow; /* st_follow; NULL = nobody follows */
+    int n_follows;            /* how often it was begun */
+    struct st_follow_mark mark;
+    const char *open;          /* of st_follow_open; NULL = none */
+    struct list trails;        /* st_trail_read */
     bool no_streams;           /* as nng */
     bool closed;               /* at the end: services use the store no more */
     const char *authorization; /* that calls carry from now on; NULL = none */
@@ -63,6 +69,9 @@ void fake_advance(struct fake *f, int64_t ms);
 void fake_gone(struct fake_call *call);
 /* This server may have the turn. */
 void fake_turn(struct fake *f, const char *ns, const char *resource);
+
+/* The page that was asked for first was read: these events. */
+void fake_page(struct fake *f, enum st_outcome outcome, const struct st_lease_event *events, size_t n);
 
 /* The call was answered with this, once. */
 void fake_assert_error(const struct fake_call *call, enum hp_code code, enum hp_reason reason);
