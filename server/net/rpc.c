@@ -229,7 +229,7 @@ static void answer(struct hp_call *call, const struct hp_status *status, const P
             end(rc, status);
         }
     }
-    if (call->arena && !rc->spare_arena && SPARE_MAX)
+    if (call->arena && !rc->spare_arena && SPARE_MAX > 0)
         rc->spare_arena = call->arena;
     else
         hp_arena_free(call->arena);
