@@ -101,9 +101,9 @@ class Proxy:
                 try:
                     end.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
                     end.shutdown(socket.SHUT_RDWR)
-                    end.close()
                 except OSError:
                     pass
+                end.close()
 
     def stop(self):
         self.listener.close()

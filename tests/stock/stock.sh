@@ -77,20 +77,25 @@ with_server() {
     "$build/bin/with_server" "$@"
 }
 
-# certificates: a CA of our own in $scratch, with a certificate of the server (localhost, 127.0.0.1) and one of a client.
+# certificates: in $scratch, as NAME.pem and NAME.key: a CA (ca), and of it two certificates of the server (server, next; localhost
+# and 127.0.0.1) and one of a client (client); and a CA that signed nothing (other).
 certificates() {
-    local who
+    local who new="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
     (
         cd "$scratch"
-        openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj "/CN=Holdfast test CA" -keyout ca.key -out ca.pem
-        for who in server client; do
-            openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj "/CN=$who" -keyout $who.key -out $who.csr
+        for who in ca other; do
+            openssl req -x509 $new -days 2 -subj "/CN=Holdfast test $who" -keyout $who.key -out $who.pem
         done
-        openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out server.pem \
-            -extfile <(echo "subjectAltName=DNS:localhost,IP:127.0.0.1")
-        openssl x509 -req -in client.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out client.pem \
-            -extfile <(echo "subjectAltName=URI:spiffe://example.org/worker")
-    ) 2>"$scratch/openssl.log" >&2 || {
+        for who in server next client; do
+            openssl req $new -subj "/CN=$who" -keyout $who.key -out $who.csr
+            openssl x509 -req -in $who.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -out $who.pem -extfile <(
+                case $who in
+                client) echo "subjectAltName=URI:spiffe://example.org/worker" ;;
+                *) echo "subjectAltName=DNS:localhost,IP:127.0.0.1" ;;
+                esac
+            )
+        done
+    ) >"$scratch/openssl.log" 2>&1 || {
         cat "$scratch/openssl.log" >&2
         return 1
     }
