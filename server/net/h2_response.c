@@ -95,15 +95,18 @@ static bool is_rebuke(const nghttp2_frame *frame)
            code != NGHTTP2_INTERNAL_ERROR;
 }
 
-/* What has been framed ends the response: a request that isn't whole need not become so (RFC 9113, 8.1). */
+/* What has been framed ends the response: a request that isn't whole need not become so (RFC 9113, 8.1). The peer is told (by
+ * http_conn.c) after a while in which what comes is thrown away: told at once, when it is about to send the little that is left,
+ * some take it for an error and throw the response away (curl 7.88). */
 static void take_end(nghttp2_session *session, int32_t stream)
 {
     struct http_x *x = nghttp2_session_get_stream_user_data(session, stream);
     if (!x)
         return;
     x->end_sent = true;
+    x->sent_ms = http_now(x->conn->http);
     if (!x->request_ended)
-        nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, stream, NGHTTP2_NO_ERROR);
+        http_due(x->conn, x->sent_ms);
 }
 
 static int on_frame_send(nghttp2_session *session, const nghttp2_frame *frame, void *arg)

@@ -288,6 +288,12 @@ static bool is_late(int64_t at_ms, int64_t now_ms, int64_t *next_ms)
     return false;
 }
 
+/* HTTP/2: all of the response has been sent, and not all of the request has come. */
+static bool is_answered_early(const struct http_x *x)
+{
+    return x->end_sent && !x->request_ended;
+}
+
 static bool is_exchange_late(const struct http_x *x, int64_t now, int64_t *next)
 {
     const struct net_http_config *cfg = &x->conn->http->cfg;
@@ -296,6 +302,8 @@ static bool is_exchange_late(const struct http_x *x, int64_t now, int64_t *next)
         late |= is_late(x->heard_ms + cfg->body_ms, now, next);
     if (x->out.len > x->out_at)
         late |= is_late(x->sent_ms + cfg->body_ms, now, next);
+    if (is_answered_early(x))
+        late |= is_late(x->sent_ms + LINGER_MS, now, next);
     if (x->x.version == 1 && !x->streamed)
         late |= is_late(x->x.received_ms + cfg->total_ms, now, next);
     return late;
@@ -308,11 +316,12 @@ static void reset_late(struct http_conn *conn, int64_t now, int64_t *next)
         after = list_next(&conn->open, node);
         if (!is_exchange_late(x, now, next))
             continue;
-        conn->http->stats.timeouts += !x->resetting;
+        bool early = is_answered_early(x);
+        conn->http->stats.timeouts += !x->resetting && !early;
         if (x->x.version == 1)
             h1_late(conn);
         else
-            h2_reset(x, NGHTTP2_CANCEL);
+            h2_reset(x, early ? NGHTTP2_NO_ERROR : NGHTTP2_CANCEL);
     }
 }
 
