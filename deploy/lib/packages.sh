@@ -3,7 +3,7 @@
 
 HOLDFAST_BUILD_PACKAGES="gcc libc6-dev cmake ninja-build pkg-config libpq-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libnghttp2-dev libssl-dev zlib1g-dev libjansson-dev"
 HOLDFAST_RUN_PACKAGES="postgresql"
-HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin valgrind"
+HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer iproute2 clang-tidy-14 clang-14 libclang-rt-14-dev llvm-14 spin valgrind prometheus"
 HOLDFAST_COVERAGE_PACKAGES="gcovr"
 
 # The clients that others have made, for tests/stock. Node may be here from elsewhere, with npm, and then Debian's npm would not go with it.
@@ -57,7 +57,7 @@ install_packages() {
 }
 
 # apt_install NAME…: by apt-get, without starting what some packages bring: Debian's PostgreSQL would make a cluster of its own, and
-# that and pgbouncer would be started. Two files keep them from it and are taken away again, however this ends.
+# that, pgbouncer and prometheus would be started. Two files keep them from it and are taken away again, however this ends.
 apt_install() (
     clusters=/etc/postgresql-common/createcluster.d/zz-holdfast.conf
     services=/usr/sbin/policy-rc.d
@@ -71,7 +71,10 @@ apt_install() (
     fi
     as_root apt-get -q update || say "apt-get update failed; trying with the lists that are there"
     as_root env DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends install "$@" </dev/null || exit 1
-    if [[ " $* " == *" pgbouncer "* ]] && command -v systemctl >/dev/null; then
-        as_root systemctl --quiet disable pgbouncer || true
-    fi
+    local service
+    for service in pgbouncer prometheus; do
+        if [[ " $* " == *" $service "* ]] && command -v systemctl >/dev/null; then
+            as_root systemctl --quiet disable "$service" || true
+        fi
+    done
 )
