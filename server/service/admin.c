@@ -243,6 +243,23 @@ static bool add_auth(struct svc_call *sc, Holdfast__V1__AuthStats *out, Holdfast
     return add_reasons(sc, auth->denials, &out->denials, &out->n_denials);
 }
 
+/* ---- who watches ---- */
+
+static void add_watches(const struct svc *svc, Holdfast__V1__WatchStats *out)
+{
+    struct st_follow_stats follower;
+    st_follow_stats(svc->store, &follower);
+    holdfast__v1__watch_stats__init(out);
+    out->streams = (int64_t)svc->watches.list.count;
+    out->told = svc->watches.told;
+    out->too_slow = svc->watches.too_slow;
+    out->missed = svc->watches.missed;
+    out->looks = follower.looks;
+    out->rows = follower.rows;
+    out->lag_ms = follower.lag_ms;
+    out->open = follower.open;
+}
+
 /* What is no secret of others. */
 static void reply_reduced(struct svc_call *sc, const Holdfast__V1__StatsResponse *all)
 {
@@ -263,11 +280,14 @@ static void finish_stats(struct svc_call *sc)
     Holdfast__V1__WaitStats waits;
     Holdfast__V1__OperationStats operations;
     Holdfast__V1__AuthStats auth;
+    Holdfast__V1__WatchStats watches;
     struct st_stats stats;
     struct hp_status status;
     st_stats(svc->store, &stats);
     add_waits(&svc->waits, &waits);
     out.waits = &waits;
+    add_watches(svc, &watches);
+    out.watches = &watches;
     bool told = !svc_item_failed(sc, 0, &status);
     out.version = unconst(svc->cfg.version);
     out.schema_version = told ? item->out.stats.schema_version : -1;

@@ -52,6 +52,8 @@ static void count(struct svc_call *sc, const struct hp_status *status)
 {
     size_t n;
     struct svc_counts *counts = &sc->svc->counts[sc->method - svc_methods(&n)];
+    if (sc->uncounted)
+        return;
     if (!status || status->code == HP_OK)
         counts->ok++;
     else

@@ -73,6 +73,7 @@ struct svc_call {
     int64_t received_ms, deadline_ms;
     struct io_timer patience;
     bool gone;                   /* nobody reads the answer */
+    bool uncounted;              /* the server's own (metrics.c) */
     struct svc_wait *wait;       /* while it waits in a queue */
     struct svc_op_wait *op_wait; /* while it waits for an operation */
     void *state;                 /* the handler's own */
