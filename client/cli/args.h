@@ -16,9 +16,12 @@
 
 /* name, kind, what stands for its value, what it does */
 #define CLI_FLAGS(X)                                                                                                               \
-    X(SERVER, "server", TEXT, "URL,…", "where the server listens (HOLDFAST_SERVER; tcp://127.0.0.1:7420)")                         \
+    X(SERVER, "server", TEXT, "URL,…", "tcp://, ipc://, grpc:// or grpcs:// (HOLDFAST_SERVER; tcp://127.0.0.1:7420)")              \
     X(NAMESPACE, "namespace", TEXT, "N", "the namespace (HOLDFAST_NAMESPACE; default)")                                            \
-    X(KEY, "key", TEXT, "K", "the API key (HOLDFAST_KEY); reserved: there are no keys yet")                                        \
+    X(KEY, "key", TEXT, "K", "the API key (HOLDFAST_KEY, which others on the machine can't see)")                                  \
+    X(TLS_CA, "tls-ca", TEXT, "F", "who may certify servers of grpcs:// (HOLDFAST_TLS_CA; whom the system trusts)")                \
+    X(TLS_CERT, "tls-cert", TEXT, "F", "our own certificate for them (HOLDFAST_TLS_CERT)")                                         \
+    X(TLS_KEY, "tls-key", TEXT, "F", "and its private key (HOLDFAST_TLS_KEY)")                                                     \
     X(TIMEOUT, "timeout", DURATION, "D", "how long a call may take with its retries (30s)")                                        \
     X(JSON, "json", SWITCH, NULL, "print the response as proto3 JSON, errors as google.rpc.Status JSON")                           \
     X(HELP, "help", SWITCH, NULL, "print help")                                                                                    \
@@ -47,7 +50,8 @@
     X(AUDIT_KEEP_DAYS, "audit-keep-days", NUMBER, "N", "how long audit entries are kept at least (400)")                           \
     X(CONCURRENCY, "concurrency", NUMBER, "N", "calls in flight, of all processes together")                                       \
     X(DURATION, "duration", DURATION, "D", "how long is measured, after a short warm-up (10s)")                                    \
-    X(OPERATIONS, "operations", NUMBER, "N", "measure so many operations (calls of renew-many), however long they take")           \
+    X(OPERATIONS, "operations", TEXT, "N|P",                                                                                       \
+      "bench: measure so many, however long they take; key: operations whose key begins so")                                       \
     X(KEYS, "keys", NUMBER, "N", "how many resources")                                                                             \
     X(VALUE_SIZE, "value-size", NUMBER, "N", "bytes of a value that is written (64)")                                              \
     X(PROCESSES, "processes", NUMBER, "N", "client processes, which share the rest (1)")                                           \
@@ -74,7 +78,15 @@
     X(ON_LOST, "on-lost", TEXT, "W", "what becomes of an operation whose attempt was lost: unknown, retry (unknown)")              \
     X(RETENTION, "retention", DURATION, "D", "how long ended operations are kept at least (720h)")                                 \
     X(OPERATION, "operation", TEXT, "KEY", "only what concerns this operation")                                                    \
-    X(MAX_TIME, "max-time", DURATION, "D", "an action is ended after that (5s)")
+    X(MAX_TIME, "max-time", DURATION, "D", "an action is ended after that (5s)")                                                   \
+    X(ROLE, "role", TEXT, "R", "reader, worker, operator, admin")                                                                  \
+    X(RESOURCES, "resources", TEXT, "P", "resources whose name begins so (all)")                                                   \
+    X(ALL_NAMESPACES, "all-namespaces", SWITCH, NULL, "in every namespace, and not only in that of --namespace")                   \
+    X(EXPIRES, "expires", DURATION, "D", "how long the key is good for; 0s: for ever (0s)")                                        \
+    X(RATE, "rate", NUMBER, "N", "calls a second and server, on average; 0: no limit (0)")                                         \
+    X(BURST, "burst", NUMBER, "N", "calls at once (as many as --rate)")                                                            \
+    X(CERTIFICATE, "certificate", TEXT, "CN", "no key is made: the client certificate of this name may call")                      \
+    X(REVOKED, "revoked", SWITCH, NULL, "also those that were revoked")
 
 enum cli_flag {
 #define X(id, name, kind, value, help) CLI_##id,
@@ -90,8 +102,8 @@ typedef unsigned __int128 cli_flags;
 _Static_assert(CLI_FLAG_COUNT <= 128, "a set of flags is one number");
 /* The flags that every command takes. */
 #define CLI_GLOBAL                                                                                                                 \
-    (CLI_BIT(CLI_SERVER) | CLI_BIT(CLI_NAMESPACE) | CLI_BIT(CLI_KEY) | CLI_BIT(CLI_TIMEOUT) | CLI_BIT(CLI_JSON) |                  \
-     CLI_BIT(CLI_HELP) | CLI_BIT(CLI_VERSION))
+    (CLI_BIT(CLI_SERVER) | CLI_BIT(CLI_NAMESPACE) | CLI_BIT(CLI_KEY) | CLI_BIT(CLI_TLS_CA) | CLI_BIT(CLI_TLS_CERT) |               \
+     CLI_BIT(CLI_TLS_KEY) | CLI_BIT(CLI_TIMEOUT) | CLI_BIT(CLI_JSON) | CLI_BIT(CLI_HELP) | CLI_BIT(CLI_VERSION))
 
 struct cli_args {
     cli_flags given;                  /* the flags that were given */

@@ -224,8 +224,7 @@ static void work(struct bench_run *run)
 static bool make_client(struct bench_run *run)
 {
     struct cli *cli = run->cli;
-    hf_client_options options = {
-        .servers = cli->servers, .name_space = cli->name_space, .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0)};
+    const hf_client_options options = cli_client_options(cli);
     hf_error error;
 
     if (hf_client_new(&options, &cli->client, &error) == HF_OK)

@@ -53,10 +53,32 @@ int cli_hf_error(const struct cli *cli, const hf_error *error)
     return strcmp(error->reason, "UNREACHABLE") == 0 ? cli_error(cli, &status), CLI_UNREACHABLE : cli_error(cli, &status);
 }
 
+hf_client_options cli_client_options(const struct cli *cli)
+{
+    return (hf_client_options){.servers = cli->servers,
+                               .name_space = cli->name_space,
+                               .key = cli->key,
+                               .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0),
+                               .tls_ca_file = cli->tls_ca,
+                               .tls_cert_file = cli->tls_cert,
+                               .tls_key_file = cli->tls_key};
+}
+
+void cli_hand_on(const struct cli *cli)
+{
+    const struct {
+        const char *name, *value;
+    } settings[] = {{"HOLDFAST_SERVER", cli->servers}, {"HOLDFAST_NAMESPACE", cli->name_space}, {"HOLDFAST_KEY", cli->key},
+                    {"HOLDFAST_TLS_CA", cli->tls_ca},  {"HOLDFAST_TLS_CERT", cli->tls_cert},    {"HOLDFAST_TLS_KEY", cli->tls_key}};
+
+    for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+        if (settings[i].value)
+            setenv(settings[i].name, settings[i].value, 1);
+}
+
 int cli_client(struct cli *cli)
 {
-    hf_client_options options = {
-        .servers = cli->servers, .name_space = cli->name_space, .key = cli->key, .timeout_ms = cli_number(cli, CLI_TIMEOUT, 0)};
+    const hf_client_options options = cli_client_options(cli);
     hf_error error;
 
     if (cli->client)

@@ -28,8 +28,9 @@ struct cli {
     const char *program; /* argv[0] */
     struct cli_args args;
     bool json;
-    const char *servers, *name_space, *key; /* by flag, environment or default; a key may be NULL */
-    hf_client *client;                      /* NULL until cli_client() */
+    const char *servers, *name_space; /* by flag, environment or default, like those that follow, which may be NULL */
+    const char *key, *tls_ca, *tls_cert, *tls_key;
+    hf_client *client; /* NULL until cli_client() */
 };
 
 /* ---- the invocation ---- */
@@ -46,6 +47,11 @@ bool cli_token(struct cli *cli, size_t index, int64_t *token) __attribute__((war
 
 /* ---- the server ---- */
 
+/* How a client is to be made by what was given. */
+hf_client_options cli_client_options(const struct cli *cli);
+/* What this process starts reaches the same servers, as the same caller: it finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE and, of those
+ * that are set, HOLDFAST_KEY, HOLDFAST_TLS_CA, HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY in its environment. */
+void cli_hand_on(const struct cli *cli);
 /* CLI_OK: cli->client is a client. Otherwise the exit status; the error was printed. */
 int cli_client(struct cli *cli) __attribute__((warn_unused_result));
 /* CLI_OK: call->response is the server's answer. Otherwise the exit status; the error was printed. The call is to be released in
@@ -109,6 +115,8 @@ int cli_op(struct cli *cli);
 void cli_op_help(void); /* the words of op, for help */
 int cli_policy(struct cli *cli);
 int cli_action(struct cli *cli);
+int cli_key(struct cli *cli);
+int cli_role(struct cli *cli);
 int cli_run(struct cli *cli);
 int cli_bench(struct cli *cli);
 void cli_bench_help(void); /* the kinds, for help */

@@ -35,8 +35,10 @@ enum { ANY = 1 << 20 };
     "The token, which `lease` tells, sees to it that no newer lease is ended by mistake. Who held it learns of it with the\n"      \
     "next renewal; writes under that token are refused at once.\n"
 #define RUN_DETAILS                                                                                                                \
-    "CMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment. CMD and\n"            \
-    "all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"             \
+    "CMD finds HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_RESOURCE and HOLDFAST_TOKEN in its environment, so that\n"            \
+    "`holdfast write \"$HOLDFAST_RESOURCE\" \"$HOLDFAST_TOKEN\" …` works there; HOLDFAST_KEY, HOLDFAST_TLS_CA,\n"                \
+    "HOLDFAST_TLS_CERT and HOLDFAST_TLS_KEY too, if they were given, also by a flag.\n\n"                                          \
+    "CMD and all its descendants are ended before the lease can be lost: SIGTERM at deadline - min(10 s, TTL/4), SIGKILL at\n"     \
     "the deadline; at once if it is lost for sure. What CMD leaves running is ended in the same way before the lease\n"            \
     "is given back. Signals are passed on to CMD. A stopped `run` (Ctrl-Z) renews nothing: its command is ended too.\n\n"          \
     "Exit status: CMD's, or 128 + signal; 125 if the lease was not got, was lost, or Holdfast failed (the last line\n"             \
@@ -50,6 +52,14 @@ enum { ANY = 1 << 20 };
 #define ACTION_DETAILS                                                                                                             \
     "FUNCTION is f(key text, args jsonb) returns jsonb in SQL: SECURITY DEFINER, with a search_path of its own, owned by a role\n" \
     "that cannot log in. It runs with that role's rights, in the transaction that keeps the record.\n"
+#define KEY_DETAILS                                                                                                                \
+    "create prints the key, once: nobody can tell it again. It may do what its role says in the namespace of --namespace, or "     \
+    "with\n"                                                                                                                       \
+    "--all-namespaces everywhere, with resources and operations whose names begin as --resources and --operations say. A worker\n" \
+    "may what a reader may, an operator what a worker may, an admin all. set replaces what it may do if it is given a --role.\n"   \
+    "A server takes a new key, and refuses a revoked one, within two seconds. denials lists calls that were refused.\n"
+#define ROLE_DETAILS                                                                                                               \
+    "SQL roles, whose sessions may use the namespace through holdfast.guard() and its like, in transactions of their own.\n"
 #define NAMESPACE_DETAILS                                                                                                          \
     "A policy that is not given is left as it is, or has its default (in brackets) when the namespace is made.\n"
 
@@ -58,6 +68,9 @@ enum { ANY = 1 << 20 };
      BIT(RETRY_AFTER) | BIT(ACTION) | BIT(ARGS) | BIT(STATE) | BIT(OLDER_THAN) | BIT(REVISION) | BIT(OUTCOME) | BIT(REASON) |      \
      BIT(HOLDER) | BIT(TTL) | BIT(WAIT) | BIT(REQUEST_ID) | BIT(FILE) | BIT(RESOURCE) | BIT(TOKEN) | BIT(EXPECTED_VERSION) |       \
      BIT(PREFIX) | BIT(LIMIT))
+#define KEY_FLAGS                                                                                                                  \
+    (BIT(ROLE) | BIT(ALL_NAMESPACES) | BIT(RESOURCES) | BIT(OPERATIONS) | BIT(EXPIRES) | BIT(RATE) | BIT(BURST) |                  \
+     BIT(CERTIFICATE) | BIT(REVOKED) | BIT(REASON) | BIT(LIMIT))
 #define OP_POLICY (BIT(MAX_ATTEMPTS) | BIT(MAX_ELAPSED) | BIT(BASE_DELAY) | BIT(MAX_DELAY) | BIT(ON_LOST) | BIT(RETENTION))
 
 static int help(struct cli *cli);
@@ -92,6 +105,11 @@ const struct cli_command cli_commands[] = {
      POLICY_DETAILS},
     {"action", "register NAME SCHEMA.FUNCTION [--max-time D] | remove NAME | list", "say which SQL functions may be executed",
      BIT(MAX_TIME), 1, 3, cli_action, "register remove list", ACTION_DETAILS},
+    {"key", "create NAME --role R [limits] | set ID [limits] | revoke ID [--reason TEXT] | list [--revoked] | denials",
+     "make, change and revoke API keys, and name client certificates", KEY_FLAGS, 1, 2, cli_key, "create set revoke list denials",
+     KEY_DETAILS},
+    {"role", "map ROLE | unmap ROLE | list", "say which SQL roles may use the namespace", 0, 1, 2, cli_role, "map unmap list",
+     ROLE_DETAILS},
     {"audit", "[--resource R|--operation KEY] [--limit N]", "list what happened, newest first",
      BIT(RESOURCE) | BIT(OPERATION) | BIT(LIMIT), 0, 0, cli_audit},
     {"stats", "", "show what the server has done", 0, 0, 0, cli_stats},
@@ -221,6 +239,9 @@ int cli_main(int argc, char **argv)
     cli.json = cli_given(&cli, CLI_JSON);
     cli.servers = setting(&cli, CLI_SERVER, "HOLDFAST_SERVER", HF_DEFAULT_SERVER);
     cli.key = setting(&cli, CLI_KEY, "HOLDFAST_KEY", NULL);
+    cli.tls_ca = setting(&cli, CLI_TLS_CA, "HOLDFAST_TLS_CA", NULL);
+    cli.tls_cert = setting(&cli, CLI_TLS_CERT, "HOLDFAST_TLS_CERT", NULL);
+    cli.tls_key = setting(&cli, CLI_TLS_KEY, "HOLDFAST_TLS_KEY", NULL);
     cli.name_space = setting(&cli, CLI_NAMESPACE, "HOLDFAST_NAMESPACE", HF_DEFAULT_NAMESPACE);
     if (!parsed) {
         result = cli_error(&cli, &status);

@@ -64,6 +64,7 @@ static void become_worker(const struct demo *demo, const char *name, int in, int
                           "--timeout",   timeout,
                           "--",          demo->resource,
                           NULL};
+    cli_hand_on(demo->cli); /* a key isn't for the command line, where all can see it */
     execv("/proc/self/exe", (char **)argv);
     _exit(CLI_FAILED);
 }

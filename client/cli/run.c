@@ -288,8 +288,7 @@ static int with_lease(struct run *run, char *const *argv)
 
 static void set_environment(const struct run *run)
 {
-    setenv("HOLDFAST_SERVER", run->cli->servers, 1);
-    setenv("HOLDFAST_NAMESPACE", run->cli->name_space, 1);
+    cli_hand_on(run->cli);
     setenv("HOLDFAST_RESOURCE", run->resource, 1);
     unsetenv("HOLDFAST_TOKEN");
 }

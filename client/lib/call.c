@@ -140,11 +140,29 @@ static const char *where(const struct running *run)
     return run->client->servers;
 }
 
+/* " (refused)", or " (URL: refused)" if there are several endpoints: of the one that was tried last. */
+static void why_not(struct running *run, char *text, size_t size)
+{
+    struct hfi_transport *transport = run->client->ports.transport;
+    const unsigned endpoint = run->client->mux.endpoints.present;
+    char why[256] = "";
+
+    if (transport->why)
+        transport->why(transport, endpoint, why, sizeof(why));
+    if (why[0] && transport->n_endpoints > 1)
+        snprintf(text, size, " (%s: %s)", transport->url(transport, endpoint), why);
+    else if (why[0])
+        snprintf(text, size, " (%s)", why);
+}
+
 static void set_unreachable(struct running *run)
 {
     struct hp_status *status = &run->call->status;
 
-    hp_status_set(status, HP_R_DATABASE_DOWN, "no server could be reached at %s", where(run));
+    char why[300] = "";
+
+    why_not(run, why, sizeof(why));
+    hp_status_set(status, HP_R_DATABASE_DOWN, "no server could be reached at %s%s", where(run), why);
     status->reason = HP_R_UNSPECIFIED;
     run->call->unreachable = true;
 }

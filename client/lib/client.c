@@ -14,7 +14,10 @@
 #include "client/lib/wait.h"
 #include "proto/c/wire.h"
 
-enum { TIMEOUT_MAX_MS = 86400000 }; /* beyond a day it means "for ever", and sums with it must not overflow */
+enum {
+    TIMEOUT_MAX_MS = 86400000, /* beyond a day it means "for ever", and sums with it must not overflow */
+    KEY_MAX = 512
+};
 
 const char *hf_version(void)
 {
@@ -65,12 +68,26 @@ static char *make_holder(struct hf_client *client)
     return asprintf(&holder, "%s:%ld:%.12s", host, (long)client->pid, id) < 0 ? NULL : holder;
 }
 
+/* Fit for a header's value. */
+static bool is_key(const char *key)
+{
+    size_t len = 0;
+
+    for (; key[len] > ' ' && key[len] < 0x7f; len++)
+        ;
+    return !key[len] && len >= 1 && len <= KEY_MAX;
+}
+
 static hf_result check_options(const hf_client_options *o, hf_error *error)
 {
     struct hp_status status;
 
-    if (o->key)
-        return hfi_error_set(error, HF_INVALID, "MALFORMED", "key: there are no API keys yet: leave it out");
+    if (o->key && !is_key(o->key)) {
+        hfi_error_set(error, HF_INVALID, "MALFORMED", "key: an API key is 1 to %d visible ASCII characters", KEY_MAX);
+        if (error)
+            snprintf(error->field, sizeof(error->field), "key");
+        return HF_INVALID; /* what was given isn't repeated: it may be a part of one */
+    }
     if ((o->name_space && !hp_check_name("namespace", o->name_space, &status)) ||
         (o->holder && !hp_check_name("holder", o->holder, &status)))
         return hfi_error_from_status(error, HF_INVALID, &status);
@@ -84,6 +101,11 @@ static bool copy_options(struct hf_client *client, const hf_client_options *o)
     client->servers = strdup(o->servers ? o->servers : HF_DEFAULT_SERVER);
     client->name_space = strdup(o->name_space ? o->name_space : HF_DEFAULT_NAMESPACE);
     client->holder = o->holder ? strdup(o->holder) : make_holder(client);
+    if (o->key && asprintf(&client->authorization, "Bearer %s", o->key) < 0) {
+        client->authorization = NULL;
+        return false;
+    }
+    client->mux.authorization = client->authorization;
     client->timeout_ms = o->timeout_ms ? o->timeout_ms : HF_DEFAULT_TIMEOUT_MS;
     if (client->timeout_ms > TIMEOUT_MAX_MS)
         client->timeout_ms = TIMEOUT_MAX_MS;
@@ -194,6 +216,9 @@ static void destroy(struct hf_client *client)
     free(client->name_space);
     free(client->holder);
     free(client->ping);
+    if (client->authorization)
+        explicit_bzero(client->authorization, strlen(client->authorization));
+    free(client->authorization);
     free(client);
 }
 
@@ -232,24 +257,42 @@ hf_result hfi_client_new(const hf_client_options *options, const struct hfi_port
     return hfi_error_set(error, HF_OK, "", "%s", "");
 }
 
+/* A key that others can read on the way is theirs too. */
+static void warn_exposed(struct hf_client *client, const char *servers)
+{
+    char *url = hfi_transport_exposed(servers);
+
+    if (url)
+        hfi_log(client, HF_LOG_WARN, "the API key goes to %s unencrypted: everybody on the way can read it", url);
+    free(url);
+}
+
 hf_result hf_client_new(const hf_client_options *options, hf_client **client, hf_error *error)
 {
     static const hf_client_options defaults;
     const hf_client_options *o = options ? options : &defaults;
     struct hfi_ports ports = {.clock = &hfi_system_clock, .random = &hfi_system_random};
-    char why[256];
+    const struct hfi_tls_files files = {.ca = o->tls_ca_file, .cert = o->tls_cert_file, .key = o->tls_key_file};
+    const char *servers = o->servers ? o->servers : HF_DEFAULT_SERVER, *field = "servers";
+    char why[512];
     hf_result result = check_options(o, error);
 
     if (result != HF_OK)
         return result;
-    switch (hfi_transport_sp(o->servers ? o->servers : HF_DEFAULT_SERVER, &ports.transport, why, sizeof(why))) {
+    switch (hfi_transport_open(servers, &files, &ports.transport, why, sizeof(why))) {
     case HFI_OPEN_OK:
-        return hfi_client_new(o, &ports, client, error);
-    case HFI_OPEN_BAD_URL:
-        result = hfi_error_set(error, HF_INVALID, "MALFORMED", "%s", why);
-        if (error)
-            snprintf(error->field, sizeof(error->field), "servers");
+        result = hfi_client_new(o, &ports, client, error);
+        if (result == HF_OK && o->key)
+            warn_exposed(*client, servers);
         return result;
+    case HFI_OPEN_BAD_TLS:
+        field = "tls";
+        /* fallthrough */
+    case HFI_OPEN_BAD_URL:
+        hfi_error_set(error, HF_INVALID, "MALFORMED", "%s", why);
+        if (error)
+            snprintf(error->field, sizeof(error->field), "%s", field);
+        return HF_INVALID;
     case HFI_OPEN_NO_MEMORY:
         return hfi_error_no_memory(error);
     case HFI_OPEN_FAILED:

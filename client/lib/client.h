@@ -63,6 +63,7 @@ struct hfi_wait;    /* wait.h */
 struct hf_client {
     pid_t pid; /* constant, like the next lines */
     char *servers, *name_space, *holder;
+    char *authorization; /* "Bearer hfk_…"; NULL = none. Never logged */
     int64_t timeout_ms, connect_timeout_ms;
     void (*log)(hf_log_level level, const char *line, void *arg);
     void *log_arg;

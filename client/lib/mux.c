@@ -121,7 +121,8 @@ static void envelope_done(struct hfi_exchange *exchange, enum hfi_fate fate, con
     unlink_envelope(env);
     if (fate == HFI_ANSWERED)
         hfi_endpoint_heard(&mux->endpoints, env->endpoint, now_ms(mux));
-    else if (any_left(env)) /* otherwise it was given up before, and nobody knows whether it would have been answered */
+    /* If none is left it was given up before, and nobody knows whether it would have been answered. */
+    if ((fate != HFI_ANSWERED || exchange->partly) && any_left(env))
         hfi_mux_failed(mux, env->endpoint);
     for (size_t i = 0; i < env->n; i++) {
         struct hfi_try *self = env->tries[i];
@@ -145,10 +146,13 @@ static uint8_t *encode(const struct hfi_envelope *env, size_t *len)
     Holdfast__V1__CallEnvelope message = HOLDFAST__V1__CALL_ENVELOPE__INIT;
     Holdfast__V1__Call *calls = calloc(env->n, sizeof(*calls));
     Holdfast__V1__Call **pointers = calloc(env->n, sizeof(Holdfast__V1__Call *));
+    Holdfast__V1__Call__MetadataEntry key = HOLDFAST__V1__CALL__METADATA_ENTRY__INIT, *metadata[] = {&key};
     uint8_t *data = NULL;
 
     if (!calls || !pointers)
         goto out;
+    key.key = (char *)(uintptr_t) "authorization";
+    key.value = (char *)(uintptr_t)env->mux->authorization;
     for (size_t i = 0; i < env->n; i++) {
         const struct hfi_try *self = env->tries[i];
         holdfast__v1__call__init(&calls[i]);
@@ -156,6 +160,10 @@ static uint8_t *encode(const struct hfi_envelope *env, size_t *len)
         calls[i].timeout_ms = self->timeout_ms;
         calls[i].payload.data = (uint8_t *)(uintptr_t)self->payload;
         calls[i].payload.len = self->payload_len;
+        if (env->mux->authorization) {
+            calls[i].n_metadata = 1;
+            calls[i].metadata = metadata; /* the same for all */
+        }
         pointers[i] = &calls[i];
     }
     message.n_calls = env->n;
@@ -181,6 +189,7 @@ static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, 
 
     if (env) {
         env->n = n;
+        env->mux = mux;
         for (size_t i = 0; i < n; i++, first = first->next)
             env->tries[i] = first;
         first = env->tries[0];
@@ -195,7 +204,6 @@ static void send_envelope(struct hfi_mux *mux, struct hfi_try *first, size_t n, 
         return;
     }
     env->exchange.done = envelope_done;
-    env->mux = mux;
     env->alone = alone;
     if (env->tries[0]->pinned)
         env->endpoint = env->tries[0]->endpoint;
@@ -234,12 +242,13 @@ static bool asks_leave(struct hfi_try *self)
 /* Takes from the queue what fits into one envelope; the list's end is NULL. */
 static size_t take(struct hfi_mux *mux, struct hfi_try **list)
 {
+    const size_t overhead = CALL_OVERHEAD + (mux->authorization ? strlen(mux->authorization) : 0);
     size_t n = 0, bytes = 0, replies = 0;
     struct hfi_try **end = list;
 
     while (mux->first && n < HP_ENVELOPE_CALLS) {
         struct hfi_try *self = mux->first;
-        const size_t size = self->payload_len + CALL_OVERHEAD;
+        const size_t size = self->payload_len + overhead;
         const size_t reply = self->reply_max ? self->reply_max : REPLY_DEFAULT;
         if (n > 0 && (bytes + size > HP_REQUEST_MAX || replies + reply > HFI_REPLY_MAX))
             break;

@@ -73,6 +73,7 @@ struct hfi_mux {
     const char *ping_method;
     const void *ping_payload;
     size_t ping_len;
+    const char *authorization; /* goes with each call as metadata of that name; NULL = none */
     bool closed;
 };
 

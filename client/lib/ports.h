@@ -2,7 +2,7 @@
  * ports.h - what the client gets from outside: a clock, randomness, and a transport.
  *
  * Each is a struct of functions that is handed in, so that tests drive the rules with a clock of their own and a server that
- * is a function. ports.c and transport_sp.c are the real ones. All functions may be called from any thread.
+ * is a function. ports.c and transport.c are the real ones. All functions may be called from any thread.
  */
 #ifndef HOLDFAST_CLIENT_PORTS_H
 #define HOLDFAST_CLIENT_PORTS_H
@@ -40,6 +40,9 @@ struct hfi_exchange {
     /* Called exactly once, by any thread and perhaps from within send(), with no lock of the transport's held. `data` lives until
      * it returns. The exchange may be freed by it. */
     void (*done)(struct hfi_exchange *exchange, enum hfi_fate fate, const void *data, size_t len);
+    /* Set before an ANSWERED: the server answered some of the calls only. The replies to the others are the transport's:
+     * OUTCOME_LOST, or UNAVAILABLE without a reason if surely no server saw it. */
+    bool partly;
 };
 
 struct hfi_transport {
@@ -49,6 +52,8 @@ struct hfi_transport {
     void (*send)(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
                  int64_t reply_ms, struct hfi_exchange *exchange);
     const char *(*url)(struct hfi_transport *transport, unsigned endpoint);
+    /* Why there is no connection to it, for people; "" if there is one, or if nothing is known. May be NULL. */
+    void (*why)(struct hfi_transport *transport, unsigned endpoint, char *why, size_t size);
     /* Every open exchange is done before it returns, and later sends are done at once with HFI_NOT_SENT. */
     void (*stop)(struct hfi_transport *transport);
     void (*free)(struct hfi_transport *transport); /* after stop */
@@ -67,11 +72,19 @@ extern struct hfi_random hfi_system_random;
 
 int hfi_cond_init(pthread_cond_t *cond); /* 0 or an errno */
 
-enum hfi_open_result { HFI_OPEN_OK, HFI_OPEN_BAD_URL, HFI_OPEN_NO_MEMORY, HFI_OPEN_FAILED };
+/* PEM files for grpcs://; NULL = none, and for the authorities the system's. */
+struct hfi_tls_files {
+    const char *ca, *cert, *key;
+};
 
-/* A connection to each of the URLs (separated by commas), in the protocol of nng's REQ sockets, made and made again in the
- * background. Otherwise `why` names the URL and the cause. */
-enum hfi_open_result hfi_transport_sp(const char *urls, struct hfi_transport **transport, char *why, size_t why_size)
-    __attribute__((warn_unused_result));
+enum hfi_open_result { HFI_OPEN_OK, HFI_OPEN_BAD_URL, HFI_OPEN_BAD_TLS, HFI_OPEN_NO_MEMORY, HFI_OPEN_FAILED };
+
+/* A connection to each of the URLs (separated by commas), made and made again in the background: tcp:// and ipc:// in the protocol
+ * of nng's REQ sockets, grpc:// and grpcs:// in gRPC. Otherwise `why` names the URL or the file, and the cause. `files` are read
+ * only if there is a grpcs://, and then at once. */
+enum hfi_open_result hfi_transport_open(const char *urls, const struct hfi_tls_files *files, struct hfi_transport **transport,
+                                        char *why, size_t why_size) __attribute__((warn_unused_result));
+/* The first of the URLs to which everything goes in the clear and not only within the machine; NULL: none. malloc'd. */
+char *hfi_transport_exposed(const char *urls);
 
 #endif

@@ -1,4 +1,8 @@
-/* sp_conn.c - see transport_sp.h: a connection's life, and its bytes. */
+/*
+ * sp_conn.c - the protocol of nng's REQ sockets (proto/c/sp.h) on a connection: see transport.h.
+ *
+ * It is read without the lock: only the transport's thread does, and a sender doesn't touch what was read.
+ */
 #include <endian.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -8,7 +12,7 @@
 #include <sys/uio.h>
 
 #include "client/lib/call.h" /* hfi_boot_ms */
-#include "client/lib/transport_sp.h"
+#include "client/lib/transport.h"
 #include "proto/c/sp.h"
 
 enum {
@@ -17,212 +21,241 @@ enum {
     ROUNDS = 4 /* reads in a row */
 };
 
-void sp_conn_init(struct sp_conn *conn, struct sp_transport *owner)
+struct sp_exchange {
+    struct tr_exchange base; /* first. In the queue until all of it was sent */
+    uint8_t *frame;          /* while it is there */
+    size_t len, sent;
+};
+
+static struct sp_exchange *front(const struct tr_conn *conn)
 {
-    conn->owner = owner;
-    conn->fd = -1;
-    conn->last = &conn->first;
-    conn->until_ms = 0; /* at once */
+    return (struct sp_exchange *)conn->first;
+}
+
+static struct tr_exchange *sp_prepare(const void *data, size_t len)
+{
+    (void)data; /* copied only if the socket doesn't take it */
+    (void)len;
+    struct sp_exchange *exchange = calloc(1, sizeof(*exchange));
+    return exchange ? &exchange->base : NULL;
+}
+
+static void sp_release(struct tr_exchange *exchange)
+{
+    free(((struct sp_exchange *)exchange)->frame);
+    free(exchange);
 }
 
 /* ------------------------------------------------------------------------------------------------ sending */
 
-static void pop(struct sp_conn *conn)
+static void pop(struct tr_conn *conn)
 {
-    struct sp_exchange *exchange = conn->first;
+    struct sp_exchange *exchange = front(conn);
 
-    conn->first = exchange->behind;
+    conn->first = exchange->base.behind;
     if (!conn->first)
         conn->last = &conn->first;
+    exchange->base.queued = false;
     free(exchange->frame);
     exchange->frame = NULL;
-    if (!exchange->owner)
+    if (!exchange->base.owner)
         free(exchange);
 }
 
 /* How many bytes the socket took, 0 if none. If it is broken the thread will hear of it from the socket. */
-static size_t put(struct sp_conn *conn, const struct msghdr *message)
+static size_t put(struct tr_conn *conn, const struct msghdr *message)
 {
     const ssize_t n = sendmsg(conn->fd, message, MSG_NOSIGNAL | MSG_DONTWAIT);
 
     if (n >= 0)
         return (size_t)n;
-    if (errno != EAGAIN && errno != EINTR) {
-        conn->broken = true;
-        shutdown(conn->fd, SHUT_RDWR);
-    }
+    if (errno != EAGAIN && errno != EINTR)
+        tr_break(conn);
     return 0;
 }
 
 /* Sends of the queue what the socket takes. */
-static void flush(struct sp_conn *conn)
+static void flush(struct tr_conn *conn)
 {
-    while (conn->first && conn->state == SP_OPEN && !conn->broken) {
-        struct sp_exchange *exchange = conn->first;
+    while (conn->first && conn->state == TR_OPEN && !conn->broken) {
+        struct sp_exchange *exchange = front(conn);
         struct iovec part = {exchange->frame + exchange->sent, exchange->len - exchange->sent};
         const struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};
         const size_t n = put(conn, &message);
-        if (n && !exchange->sent && exchange->owner) {
-            exchange->until_ms = hfi_boot_ms() + exchange->reply_ms;
-            sp_wake_at(conn->owner, exchange->until_ms);
+        if (n && !exchange->sent && exchange->base.owner) {
+            exchange->base.until_ms = hfi_boot_ms() + exchange->base.reply_ms;
+            tr_wake_at(conn->owner, exchange->base.until_ms);
         }
         exchange->sent += n;
         if (exchange->sent < exchange->len)
             break;
         pop(conn);
     }
-    if (conn->state == SP_OPEN && !conn->broken)
-        sp_want(conn, EPOLLIN | EPOLLRDHUP | (conn->first ? (uint32_t)EPOLLOUT : 0));
+    if (conn->state == TR_OPEN && !conn->broken)
+        tr_want(conn, EPOLLIN | EPOLLRDHUP | (conn->first ? (uint32_t)EPOLLOUT : 0));
 }
 
 /* The rest of a request waits for its turn. */
-static bool queue(struct sp_conn *conn, struct sp_exchange *exchange, const struct iovec parts[2], size_t sent)
+static bool queue(struct tr_conn *conn, struct sp_exchange *exchange, const struct iovec parts[2], size_t sent)
 {
     exchange->len = parts[0].iov_len + parts[1].iov_len;
     exchange->frame = malloc(exchange->len);
     if (!exchange->frame) {
-        if (sent) { /* what follows would be taken for its rest */
-            conn->broken = true;
-            shutdown(conn->fd, SHUT_RDWR);
-        }
+        if (sent) /* what follows would be taken for its rest */
+            tr_break(conn);
         return false;
     }
     memcpy(exchange->frame, parts[0].iov_base, parts[0].iov_len);
     memcpy(exchange->frame + parts[0].iov_len, parts[1].iov_base, parts[1].iov_len);
     exchange->sent = sent;
-    exchange->behind = NULL;
-    *conn->last = exchange;
-    conn->last = &exchange->behind;
-    if (conn->state == SP_OPEN && !conn->broken)
-        sp_want(conn, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
+    tr_queue(&exchange->base);
+    if (conn->state == TR_OPEN && !conn->broken)
+        tr_want(conn, EPOLLIN | EPOLLRDHUP | EPOLLOUT);
     return true;
 }
 
-bool sp_conn_send(struct sp_conn *conn, struct sp_exchange *exchange, const void *data, size_t len)
+static bool sp_begin(struct tr_exchange *exchange, const void *data, size_t len)
 {
+    struct tr_conn *conn = exchange->conn;
     const uint32_t id = htobe32(exchange->id);
-    const size_t head_size = hp_sp_head_size(conn->address.is_ipc);
+    const size_t head_size = hp_sp_head_size(conn->address.kind == TR_IPC);
     uint8_t head[HP_SP_HEAD_MAX + ID];
     struct iovec parts[2] = {{head, head_size + ID}, {(void *)(uintptr_t)data, len}};
     const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     size_t n = 0;
 
-    hp_sp_write_head(conn->address.is_ipc, head, ID + len);
+    hp_sp_write_head(conn->address.kind == TR_IPC, head, ID + len);
     memcpy(head + head_size, &id, ID);
-    if (conn->state == SP_OPEN && !conn->broken && !conn->first)
+    if (conn->state == TR_OPEN && !conn->broken && !conn->first)
         n = put(conn, &message);
     if (n)
         exchange->until_ms = hfi_boot_ms() + exchange->reply_ms;
-    return n == parts[0].iov_len + len || queue(conn, exchange, parts, n);
+    return n == parts[0].iov_len + len || queue(conn, (struct sp_exchange *)exchange, parts, n);
 }
 
 /* ------------------------------------------------------------------------------------------------ losing */
 
-static void drop_input(struct sp_conn *conn)
+static void drop_input(struct tr_conn *conn)
 {
     free(conn->in);
     conn->in = NULL;
     conn->in_len = conn->in_size = 0;
 }
 
-/* What the lost connection had of its queue: nobody has seen it whole. */
-static void drop_begun(struct sp_conn *conn, struct sp_exchange **ended)
+/* Those that were sent whole will have no answer. */
+static void end_sent(struct tr_conn *conn)
 {
-    struct sp_exchange *exchange = conn->first;
+    struct tr_transport *t = conn->owner;
+
+    for (size_t i = 0; i < TR_BUCKETS; i++) {
+        for (struct tr_exchange *exchange = t->buckets[i], *next; exchange; exchange = next) {
+            next = exchange->next;
+            if (exchange->conn == conn && !exchange->queued)
+                tr_end(exchange, HFI_NO_ANSWER);
+        }
+    }
+}
+
+/* What the lost connection had of its queue: nobody has seen it whole. */
+static void drop_begun(struct tr_conn *conn)
+{
+    struct sp_exchange *exchange = front(conn);
 
     if (!exchange || !exchange->sent)
         return;
-    if (exchange->owner)
-        sp_end(exchange, HFI_NOT_SENT, ended);
-    conn->first = exchange->behind;
-    if (!conn->first)
-        conn->last = &conn->first;
-    if (exchange->owner)
-        return;
-    free(exchange->frame);
-    free(exchange);
-}
-
-/* What waits in the queue, of which nothing was sent, waits for the next connection. */
-static void lost(struct sp_conn *conn)
-{
-    struct sp_exchange *ended = NULL;
-
-    pthread_mutex_lock(&conn->owner->mutex);
-    drop_input(conn);
-    if (conn->state == SP_OPEN) {
-        sp_end_sent(conn, &ended);
-        drop_begun(conn, &ended);
-        sp_pause(conn);
+    if (exchange->base.owner) {
+        tr_unqueue(&exchange->base);
+        tr_end(&exchange->base, HFI_NOT_SENT);
     } else {
-        sp_attempt_failed(conn);
+        pop(conn);
     }
-    pthread_mutex_unlock(&conn->owner->mutex);
-    sp_tell(ended);
 }
 
-void sp_conn_close(struct sp_conn *conn)
+static void sp_drop(struct tr_conn *conn, bool orderly)
 {
-    struct sp_exchange *ended = NULL;
-
-    pthread_mutex_lock(&conn->owner->mutex);
+    (void)orderly; /* there is no word for it */
     drop_input(conn);
-    sp_end_sent(conn, &ended);
-    drop_begun(conn, &ended);
-    while (conn->first) {
-        struct sp_exchange *exchange = conn->first;
-        conn->first = exchange->behind;
-        sp_end(exchange, HFI_NOT_SENT, &ended);
+    end_sent(conn);
+    drop_begun(conn);
+}
+
+/* What is partly sent stays in its queue, since what follows it must begin a message. */
+static void sp_expire(struct tr_exchange *base)
+{
+    struct sp_exchange *exchange = (struct sp_exchange *)base, *rest;
+
+    if (!base->queued) {
+        tr_end(base, HFI_NO_ANSWER);
+        return;
     }
-    conn->last = &conn->first;
-    sp_forget(conn);
-    conn->state = SP_PAUSING;
-    pthread_mutex_unlock(&conn->owner->mutex);
-    sp_tell(ended);
+    if (!exchange->sent) {
+        tr_unqueue(base);
+        tr_end(base, HFI_NOT_SENT);
+        return;
+    }
+    rest = malloc(sizeof(*rest));
+    if (!rest)
+        return; /* next time */
+    *rest = *exchange;
+    rest->base.owner = NULL;
+    base->conn->first = &rest->base;
+    if (!rest->base.behind)
+        base->conn->last = &rest->base.behind;
+    exchange->frame = NULL;
+    tr_end(base, HFI_NO_ANSWER);
+}
+
+static void lost(struct tr_conn *conn)
+{
+    tr_lock(conn);
+    tr_say(conn, conn->state == TR_OPEN ? "the connection was lost"
+                                        : "it doesn't speak nng's protocol: is it the port of tcp:// at all?");
+    tr_lost(conn);
+    tr_unlock(conn);
 }
 
 /* ------------------------------------------------------------------------------------------------ reading */
 
 /* How many bytes the message is long that these begin with; 0: that isn't known yet; -1: it is none of ours. */
-static int64_t message_size(const struct sp_conn *conn, const uint8_t *bytes, size_t len)
+static int64_t message_size(const struct tr_conn *conn, const uint8_t *bytes, size_t len)
 {
-    const size_t head = hp_sp_head_size(conn->address.is_ipc);
+    const size_t head = hp_sp_head_size(conn->address.kind == TR_IPC);
     uint64_t body;
 
-    if (conn->state == SP_GREETING)
+    if (conn->state == TR_GREETING)
         return HP_SP_GREETING;
     if (len < head)
         return 0;
-    if (!hp_sp_read_head(conn->address.is_ipc, bytes, &body) || body < ID || body > RECEIVE_MAX)
+    if (!hp_sp_read_head(conn->address.kind == TR_IPC, bytes, &body) || body < ID || body > RECEIVE_MAX)
         return -1;
     return (int64_t)(head + body);
 }
 
-static bool take_greeting(struct sp_conn *conn, const uint8_t *bytes)
+static bool take_greeting(struct tr_conn *conn, const uint8_t *bytes)
 {
     if (!hp_sp_is_greeting(bytes, HP_SP_REP))
         return false;
     pthread_mutex_lock(&conn->owner->mutex);
-    sp_greeted(conn);
+    tr_greeted(conn);
     flush(conn);
     pthread_mutex_unlock(&conn->owner->mutex);
     return true;
 }
 
-static bool take_message(struct sp_conn *conn, const uint8_t *bytes, size_t size)
+static bool take_message(struct tr_conn *conn, const uint8_t *bytes, size_t size)
 {
-    const size_t head = hp_sp_head_size(conn->address.is_ipc);
+    const size_t head = hp_sp_head_size(conn->address.kind == TR_IPC);
     uint32_t id;
 
-    if (conn->state == SP_GREETING)
+    if (conn->state == TR_GREETING)
         return take_greeting(conn, bytes);
     memcpy(&id, bytes + head, ID);
-    sp_answered(conn, be32toh(id), bytes + head + ID, size - head - ID);
+    tr_answered(conn, be32toh(id), bytes + head + ID, size - head - ID);
     return true;
 }
 
 /* Takes all that is whole, and keeps the rest. False: the connection is no good. */
-static bool take_all(struct sp_conn *conn, const uint8_t *bytes, size_t len)
+static bool take_all(struct tr_conn *conn, const uint8_t *bytes, size_t len)
 {
     size_t at = 0;
 
@@ -240,13 +273,13 @@ static bool take_all(struct sp_conn *conn, const uint8_t *bytes, size_t len)
         drop_input(conn);
         return true;
     }
-    if (bytes == conn->in) {
+    if (conn->in && bytes == conn->in) {
         memmove(conn->in, conn->in + at, len - at);
     } else {
-        conn->in = malloc(SP_SCRATCH);
+        conn->in = malloc(TR_SCRATCH);
         if (!conn->in)
             return false;
-        conn->in_size = SP_SCRATCH;
+        conn->in_size = TR_SCRATCH;
         memcpy(conn->in, bytes + at, len - at);
     }
     conn->in_len = len - at;
@@ -254,11 +287,11 @@ static bool take_all(struct sp_conn *conn, const uint8_t *bytes, size_t len)
 }
 
 /* Where the next bytes go: memory grows as they arrive. False: there is none. */
-static bool room(struct sp_conn *conn, uint8_t **to, size_t *size)
+static bool room(struct tr_conn *conn, uint8_t **to, size_t *size)
 {
     *to = conn->owner->scratch;
-    *size = SP_SCRATCH;
-    if (!conn->in_len)
+    *size = TR_SCRATCH;
+    if (!conn->in)
         return true;
     if (conn->in_len == conn->in_size) {
         uint8_t *more = realloc(conn->in, conn->in_size * 2);
@@ -272,7 +305,7 @@ static bool room(struct sp_conn *conn, uint8_t **to, size_t *size)
     return true;
 }
 
-static void read_conn(struct sp_conn *conn)
+static void read_conn(struct tr_conn *conn)
 {
     bool more = true;
 
@@ -283,7 +316,7 @@ static void read_conn(struct sp_conn *conn)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         more = n > 0 && (size_t)n == size;
-        if (n <= 0 || !take_all(conn, conn->in_len ? conn->in : to, conn->in_len + (size_t)n)) {
+        if (n <= 0 || !take_all(conn, conn->in ? conn->in : to, conn->in_len + (size_t)n)) {
             lost(conn);
             return;
         }
@@ -292,43 +325,33 @@ static void read_conn(struct sp_conn *conn)
 
 /* ------------------------------------------------------------------------------------------------ events */
 
-void sp_conn_ready(struct sp_conn *conn, uint32_t events)
+static bool sp_greet(struct tr_conn *conn)
 {
-    switch (conn->state) {
-    case SP_PAUSING:
-        break;
-    case SP_RESOLVING:
-    case SP_CONNECTING:
-        pthread_mutex_lock(&conn->owner->mutex);
-        if (conn->state == SP_RESOLVING)
-            sp_resolved(conn);
-        else
-            sp_connected(conn);
-        pthread_mutex_unlock(&conn->owner->mutex);
-        break;
-    case SP_GREETING:
-    case SP_OPEN:
-        if (events & EPOLLOUT) {
-            pthread_mutex_lock(&conn->owner->mutex);
-            flush(conn);
-            pthread_mutex_unlock(&conn->owner->mutex);
-        }
-        if (events & ~(uint32_t)EPOLLOUT)
-            read_conn(conn);
-        break;
-    }
+    uint8_t greeting[HP_SP_GREETING];
+
+    hp_sp_greet(greeting, HP_SP_REQ);
+    /* The buffer of a new connection has room for it. */
+    if (send(conn->fd, greeting, sizeof(greeting), MSG_NOSIGNAL) == sizeof(greeting) && tr_want(conn, EPOLLIN | EPOLLRDHUP))
+        return true;
+    tr_say(conn, "%s", strerror(errno));
+    return false;
 }
 
-void sp_conn_due(struct sp_conn *conn, int64_t now_ms)
+static void sp_ready(struct tr_conn *conn, uint32_t events)
 {
-    pthread_mutex_lock(&conn->owner->mutex);
-    if (conn->until_ms <= now_ms) {
-        if (conn->state == SP_PAUSING) {
-            sp_dial(conn);
-        } else {
-            drop_input(conn);
-            sp_attempt_failed(conn);
-        }
+    if (events & EPOLLOUT) {
+        tr_lock(conn);
+        flush(conn);
+        tr_unlock(conn);
     }
-    pthread_mutex_unlock(&conn->owner->mutex);
+    if (events & ~(uint32_t)EPOLLOUT)
+        read_conn(conn);
 }
+
+const struct tr_protocol sp_protocol = {.prepare = sp_prepare,
+                                        .release = sp_release,
+                                        .begin = sp_begin,
+                                        .expire = sp_expire,
+                                        .greet = sp_greet,
+                                        .ready = sp_ready,
+                                        .drop = sp_drop};

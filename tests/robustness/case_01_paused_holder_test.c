@@ -67,7 +67,7 @@ static hf_result stopping_client(const hf_client_options *options, hf_client **c
         .n_endpoints = 1, .send = stop_and_send, .url = real_url, .stop = real_stop, .free = real_free};
     const struct hfi_ports ports = {.clock = &hfi_system_clock, .random = &hfi_system_random, .transport = &transport};
     char why[256];
-    if (hfi_transport_sp(options->servers, &real_transport, why, sizeof(why)) != HFI_OPEN_OK)
+    if (hfi_transport_open(options->servers, NULL, &real_transport, why, sizeof(why)) != HFI_OPEN_OK)
         return HF_FAILED;
     return hfi_client_new(options, &ports, client, error);
 }

@@ -123,13 +123,17 @@ typedef enum hf_log_level { HF_LOG_DEBUG, HF_LOG_INFO, HF_LOG_WARN, HF_LOG_ERROR
 typedef void (*hf_loss_fn)(hf_lease *lease, const char *reason, void *arg);
 
 typedef struct hf_client_options {
-    /* nng URLs of servers of one database, separated by commas; NULL = HF_DEFAULT_SERVER. All goes to one of them until it fails;
-     * then the next one takes its place, and what was under way is repeated there. A lease survives that: see hf_lease_valid. */
+    /* URLs of servers of one database, separated by commas; NULL = HF_DEFAULT_SERVER. All goes to one of them until it fails;
+     * then the next one takes its place, and what was under way is repeated there. A lease survives that: see hf_lease_valid.
+     *   tcp://HOST:PORT, ipc://PATH   the protocol of nng: the fastest, unencrypted
+     *   grpc://HOST:PORT              gRPC over HTTP/2, unencrypted
+     *   grpcs://HOST:PORT             gRPC over TLS: the server's certificate must be valid, for HOST (a name or an address), and
+     *                                 by an authority that is trusted: see tls_ca_file */
     const char *servers;
-    const char *name_space;     /* NULL = "default" */
-    const char *key;            /* reserved: must be NULL */
-    const char *holder;         /* who we are, for people; NULL = host:pid:random */
-    int64_t timeout_ms;         /* how long a call may take with all its retries; 0 = 30 s; at most a day */
+    const char *name_space; /* NULL = "default" */
+    const char *key;        /* the API key ("hfk_…"), sent with each call over whatever transport; never logged. NULL = none */
+    const char *holder;     /* who we are, for people; NULL = host:pid:random */
+    int64_t timeout_ms;     /* how long a call may take with all its retries; 0 = 30 s; at most a day */
     int64_t connect_timeout_ms; /* give up a call that could not even be sent; 0 = 5 s, or 3/4 of timeout_ms if that is less */
     hf_loss_fn on_loss;         /* for leases without one of their own; NULL = none */
     void *on_loss_arg;
@@ -138,12 +142,17 @@ typedef struct hf_client_options {
      * how long after it was due a renewal was answered, left_ms how long before the nearest deadline. */
     void (*log)(hf_log_level level, const char *line, void *arg);
     void *log_arg;
-    uint64_t reserved[8];
+    /* For grpcs:// only, each a file in PEM that is read once, by hf_client_new. */
+    const char *tls_ca_file;   /* who may certify servers; NULL = whom the system trusts */
+    const char *tls_cert_file; /* our own certificate, with its chain, where servers ask for one; NULL = none */
+    const char *tls_key_file;  /* and its key, not encrypted */
+    uint64_t reserved[5];
 } hf_client_options;
 
 /* On HF_OK `*client` is a client with its threads started, connecting in the background; no server need be there yet.
- * `options` may be NULL and is copied. `error` may be NULL here and everywhere. HF_INVALID: a wrong URL or name.
- * HF_NO_MEMORY, HF_FAILED: no thread or socket could be made. */
+ * `options` may be NULL and is copied. `error` may be NULL here and everywhere. HF_INVALID: a wrong URL, name
+ * or key, or a file for TLS that cannot be used (`message` names it). HF_NO_MEMORY, HF_FAILED: no thread or socket could be made.
+ */
 HF_API hf_result hf_client_new(const hf_client_options *options, hf_client **client, hf_error *error) HF_MUST_CHECK;
 
 /* The client is gone, its threads ended, its connections closed; calls still running in other threads must have returned

@@ -287,8 +287,14 @@ static void wrong_options_name_their_field(void **state)
     options = (hf_client_options){.name_space = ""};
     assert_int_equal(hf_client_new(&options, &client, &error), HF_INVALID);
     assert_string_equal(error.field, "namespace");
-    options = (hf_client_options){.key = "k"};
+    options = (hf_client_options){.key = "hfk_secret\nx: y"};
     assert_int_equal(hf_client_new(&options, &client, &error), HF_INVALID);
+    assert_string_equal(error.field, "key");
+    assert_null(strstr(error.message, "secret"));
+    options = (hf_client_options){.servers = "grpcs://127.0.0.1:1", .tls_ca_file = "/nonexistent/ca.pem"};
+    assert_int_equal(hf_client_new(&options, &client, &error), HF_INVALID);
+    assert_string_equal(error.field, "tls");
+    assert_string_equal(error.message, "/nonexistent/ca.pem: No such file or directory");
     options = (hf_client_options){.timeout_ms = -1};
     assert_int_equal(hf_client_new(&options, &client, NULL), HF_INVALID);
     assert_null(client);

@@ -159,7 +159,7 @@ static void on_done(struct hfi_exchange *exchange, enum hfi_fate fate, const voi
 static void open_client(const char *urls)
 {
     char why[256];
-    if (hfi_transport_sp(urls, &transport, why, sizeof(why)) != HFI_OPEN_OK)
+    if (hfi_transport_open(urls, NULL, &transport, why, sizeof(why)) != HFI_OPEN_OK)
         fail_msg("%s", why);
 }
 
@@ -473,12 +473,15 @@ static void urls_are_read_with_care(void **state)
                                       "tcp://[]:1", "ipc://",
                                       "ws://h:1",   "tls+tcp://h:1",
                                       "h:1",        "tcp://127.0.0.1:1,",
-                                      TOO_LONG};
-    static const char *const good[] = {"tcp://127.0.0.1:1", "tcp://[::1]:65535", "tcp://localhost:1,ipc:///x"};
+                                      "grpc://h",   "grpcs://:1",
+                                      "grpc:///x",  "grpcs://",
+                                      "http://h:1", TOO_LONG};
+    static const char *const good[] = {"tcp://127.0.0.1:1", "tcp://[::1]:65535", "tcp://localhost:1,ipc:///x", "grpc://localhost:1",
+                                       "grpcs://[::1]:1,tcp://localhost:1"};
     char why[256];
     (void)state;
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        if (hfi_transport_sp(bad[i], &transport, why, sizeof(why)) != HFI_OPEN_BAD_URL)
+        if (hfi_transport_open(bad[i], NULL, &transport, why, sizeof(why)) != HFI_OPEN_BAD_URL)
             fail_msg("taken: %s", bad[i]);
         assert_true(*why && strcmp(why, "no memory") != 0);
     }

@@ -1,5 +1,5 @@
 /*
- * transport_sp.c - envelopes over the protocol of nng's REQ sockets (proto/c/sp.h), one connection an endpoint.
+ * transport.c - envelopes to endpoints and back: exchanges, their times, the thread, and the port.
  *
  * Any number of requests is under way on a connection, each with an id of its own; an id isn't used again before 2^31 others were.
  * Repeating is the library's business (rule P8): a request goes out once, and if its connection is lost it ends at once.
@@ -8,7 +8,7 @@
  * thread wakes for the earliest that was there when it last looked, also if that was answered long ago, and looks through all of
  * them then.
  */
-#include "client/lib/transport_sp.h"
+#include "client/lib/transport.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "client/lib/call.h" /* hfi_boot_ms */
+#include "client/lib/grpc.h"
 
 enum {
     EVENTS = 16,
@@ -27,22 +28,22 @@ enum {
 
 /* ------------------------------------------------------------------------------------------------ exchanges */
 
-static struct sp_exchange **bucket(struct sp_transport *t, uint32_t id)
+static struct tr_exchange **bucket(struct tr_transport *t, uint32_t id)
 {
-    return &t->buckets[id % SP_BUCKETS];
+    return &t->buckets[id % TR_BUCKETS];
 }
 
 /* NULL if there is none with this id. */
-static struct sp_exchange *find(struct sp_transport *t, uint32_t id)
+static struct tr_exchange *find(struct tr_transport *t, uint32_t id)
 {
-    struct sp_exchange *exchange = *bucket(t, id);
+    struct tr_exchange *exchange = *bucket(t, id);
 
     while (exchange && exchange->id != id)
         exchange = exchange->next;
     return exchange;
 }
 
-static void add(struct sp_transport *t, struct sp_exchange *exchange)
+static void add(struct tr_transport *t, struct tr_exchange *exchange)
 {
     do
         t->last_id = (t->last_id + 1) | 0x80000000u;
@@ -52,132 +53,132 @@ static void add(struct sp_transport *t, struct sp_exchange *exchange)
     *bucket(t, exchange->id) = exchange;
 }
 
-static void take_out(struct sp_transport *t, struct sp_exchange *exchange)
+static void take_out(struct tr_transport *t, struct tr_exchange *exchange)
 {
-    struct sp_exchange **link = bucket(t, exchange->id);
+    struct tr_exchange **link = bucket(t, exchange->id);
 
     while (*link != exchange)
         link = &(*link)->next;
     *link = exchange->next;
 }
 
-void sp_end(struct sp_exchange *exchange, enum hfi_fate fate, struct sp_exchange **ended)
+void tr_end(struct tr_exchange *exchange, enum hfi_fate fate)
 {
-    take_out(exchange->conn->owner, exchange);
+    struct tr_transport *t = exchange->conn->owner;
+
+    take_out(t, exchange);
     exchange->fate = fate;
-    exchange->next = *ended;
-    *ended = exchange;
+    exchange->next = t->ended;
+    t->ended = exchange;
 }
 
-void sp_end_sent(struct sp_conn *conn, struct sp_exchange **ended)
+void tr_queue(struct tr_exchange *exchange)
 {
-    struct sp_transport *t = conn->owner;
-
-    for (size_t i = 0; i < SP_BUCKETS; i++) {
-        for (struct sp_exchange *exchange = t->buckets[i], *next; exchange; exchange = next) {
-            next = exchange->next;
-            if (exchange->conn == conn && !exchange->frame)
-                sp_end(exchange, HFI_NO_ANSWER, ended);
-        }
-    }
+    exchange->behind = NULL;
+    exchange->queued = true;
+    *exchange->conn->last = exchange;
+    exchange->conn->last = &exchange->behind;
 }
 
-void sp_tell(struct sp_exchange *ended)
+void tr_unqueue(struct tr_exchange *exchange)
 {
-    for (struct sp_exchange *next; ended; ended = next) {
+    struct tr_exchange **link = &exchange->conn->first;
+
+    while (*link != exchange)
+        link = &(*link)->behind;
+    *link = exchange->behind;
+    if (!*link)
+        exchange->conn->last = link;
+    exchange->queued = false;
+}
+
+static void tell(struct tr_exchange *ended)
+{
+    for (struct tr_exchange *next; ended; ended = next) {
         next = ended->next;
-        ended->owner->done(ended->owner, ended->fate, NULL, 0);
-        free(ended->frame);
-        free(ended);
+        ended->owner->done(ended->owner, ended->fate, ended->reply, ended->reply_len);
+        free(ended->reply);
+        ended->conn->protocol->release(ended);
     }
 }
 
-void sp_answered(struct sp_conn *conn, uint32_t id, const void *data, size_t len)
+static void unlock(struct tr_transport *t)
 {
-    struct sp_transport *t = conn->owner;
-    struct sp_exchange *exchange;
+    struct tr_exchange *ended = t->ended;
+
+    t->ended = NULL;
+    pthread_mutex_unlock(&t->mutex);
+    tell(ended);
+}
+
+void tr_lock(struct tr_conn *conn)
+{
+    pthread_mutex_lock(&conn->owner->mutex);
+}
+
+void tr_unlock(struct tr_conn *conn)
+{
+    unlock(conn->owner);
+}
+
+void tr_answered(struct tr_conn *conn, uint32_t id, const void *data, size_t len)
+{
+    struct tr_transport *t = conn->owner;
+    struct tr_exchange *exchange;
 
     pthread_mutex_lock(&t->mutex);
     exchange = find(t, id);
-    if (exchange && (exchange->conn != conn || exchange->frame))
+    if (exchange && (exchange->conn != conn || exchange->queued))
         exchange = NULL; /* what wasn't asked isn't answered */
     if (exchange)
         take_out(t, exchange);
-    pthread_mutex_unlock(&t->mutex);
+    unlock(t);
     if (!exchange)
         return;
     exchange->owner->done(exchange->owner, HFI_ANSWERED, data, len);
-    free(exchange);
+    conn->protocol->release(exchange);
 }
 
 /* ------------------------------------------------------------------------------------------------ times */
 
-void sp_wake_at(struct sp_transport *t, int64_t at_ms)
+void tr_wake_at(struct tr_transport *t, int64_t at_ms)
 {
     if (at_ms < t->wake_ms)
         t->wake_ms = at_ms;
 }
 
-/* Its patience is over. What is partly sent stays in its queue, since what follows it must begin a message. */
-static void expire(struct sp_exchange *exchange, struct sp_exchange **ended)
-{
-    struct sp_exchange *rest;
-
-    if (!exchange->frame || !exchange->sent) {
-        struct sp_exchange **link = &exchange->conn->first;
-        while (exchange->frame && *link != exchange)
-            link = &(*link)->behind;
-        if (exchange->frame) {
-            *link = exchange->behind;
-            if (!*link)
-                exchange->conn->last = link;
-        }
-        sp_end(exchange, exchange->frame ? HFI_NOT_SENT : HFI_NO_ANSWER, ended);
-        return;
-    }
-    rest = malloc(sizeof(*rest));
-    if (!rest)
-        return; /* next time */
-    *rest = *exchange;
-    rest->owner = NULL;
-    exchange->conn->first = rest;
-    if (!rest->behind)
-        exchange->conn->last = &rest->behind;
-    exchange->frame = NULL;
-    sp_end(exchange, HFI_NO_ANSWER, ended);
-}
-
 /* Ends what has waited for long enough, and finds out what comes next. Lock not held. */
-static void look(struct sp_transport *t)
+static void look(struct tr_transport *t)
 {
     const int64_t now = hfi_boot_ms();
-    struct sp_exchange *ended = NULL;
 
-    for (unsigned i = 0; i < t->port.n_endpoints; i++)
-        sp_conn_due(&t->conns[i], now);
     pthread_mutex_lock(&t->mutex);
+    for (unsigned i = 0; i < t->port.n_endpoints; i++)
+        tr_due(&t->conns[i], now);
     t->wake_ms = HFI_NEVER;
-    for (size_t i = 0; i < SP_BUCKETS; i++) {
-        for (struct sp_exchange *exchange = t->buckets[i], *next; exchange; exchange = next) {
+    for (size_t i = 0; i < TR_BUCKETS; i++) {
+        for (struct tr_exchange *exchange = t->buckets[i], *next; exchange; exchange = next) {
             next = exchange->next;
             if (exchange->until_ms <= now)
-                expire(exchange, &ended);
+                exchange->conn->protocol->expire(exchange);
             else
-                sp_wake_at(t, exchange->until_ms);
+                tr_wake_at(t, exchange->until_ms);
         }
     }
-    for (unsigned i = 0; i < t->port.n_endpoints; i++)
-        sp_wake_at(t, t->conns[i].until_ms);
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        if (t->conns[i].protocol->flush)
+            t->conns[i].protocol->flush(&t->conns[i]);
+        tr_wake_at(t, t->conns[i].until_ms);
+    }
     if (t->wake_ms < now + LOOK_MS)
         t->wake_ms = now + LOOK_MS;
-    pthread_mutex_unlock(&t->mutex);
-    sp_tell(ended);
+    unlock(t);
 }
 
 /* ------------------------------------------------------------------------------------------------ the thread */
 
 /* How long to wait, -1 for ever. False: no longer at all. */
-static bool wait_time(struct sp_transport *t, int *ms)
+static bool wait_time(struct tr_transport *t, int *ms)
 {
     bool go_on;
 
@@ -196,15 +197,26 @@ static bool wait_time(struct sp_transport *t, int *ms)
     }
 }
 
-static void end_all(struct sp_transport *t)
+static void end_all(struct tr_transport *t)
 {
     for (unsigned i = 0; i < t->port.n_endpoints; i++)
-        sp_conn_close(&t->conns[i]);
+        tr_close(&t->conns[i]);
+}
+
+static void ready(struct tr_conn *conn, uint32_t events)
+{
+    if (conn->state == TR_GREETING || conn->state == TR_OPEN) { /* changed by this thread only */
+        conn->protocol->ready(conn, events);
+        return;
+    }
+    tr_lock(conn);
+    tr_ready(conn);
+    tr_unlock(conn);
 }
 
 static void *io_main(void *arg)
 {
-    struct sp_transport *t = arg;
+    struct tr_transport *t = arg;
     struct epoll_event events[EVENTS];
     int ms;
 
@@ -213,7 +225,7 @@ static void *io_main(void *arg)
         for (int i = 0; i < n; i++) {
             eventfd_t count;
             if (events[i].data.ptr)
-                sp_conn_ready(events[i].data.ptr, events[i].events);
+                ready(events[i].data.ptr, events[i].events);
             else
                 (void)eventfd_read(t->wake_fd, &count);
         }
@@ -222,7 +234,7 @@ static void *io_main(void *arg)
 }
 
 /* It takes no signals: those are the program's. */
-static bool start_thread(struct sp_transport *t)
+static bool start_thread(struct tr_transport *t)
 {
     struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
     sigset_t all, before;
@@ -240,53 +252,64 @@ static bool start_thread(struct sp_transport *t)
 
 /* ------------------------------------------------------------------------------------------------ the port */
 
-/* False: it will not be sent. */
-static bool begin(struct sp_transport *t, struct sp_exchange *exchange, const void *data, size_t len, int64_t send_ms)
+/* False: it will not be sent. Otherwise it may be gone already. */
+static bool begin(struct tr_transport *t, struct tr_exchange *exchange, const void *data, size_t len, int64_t send_ms)
 {
     const int64_t now = hfi_boot_ms();
-    bool wake = false;
 
     pthread_mutex_lock(&t->mutex);
+    const int64_t wakes_ms = t->wake_ms; /* as the thread knows it */
     bool begun = !t->stopped;
     if (begun) {
         add(t, exchange);
         exchange->until_ms = now + send_ms;
-        begun = sp_conn_send(exchange->conn, exchange, data, len);
+        begun = exchange->conn->protocol->begin(exchange, data, len);
         if (!begun)
             take_out(t, exchange);
     }
-    if (begun && exchange->until_ms < t->wake_ms) {
-        t->wake_ms = exchange->until_ms;
-        wake = true;
-    }
-    if (wake)
+    if (begun)
+        tr_wake_at(t, exchange->until_ms);
+    if (t->wake_ms < wakes_ms)
         (void)eventfd_write(t->wake_fd, 1);
-    pthread_mutex_unlock(&t->mutex);
+    unlock(t);
     return begun;
 }
 
 static void port_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
                       int64_t reply_ms, struct hfi_exchange *owner)
 {
-    struct sp_transport *t = (struct sp_transport *)transport;
-    struct sp_exchange *exchange = malloc(sizeof(*exchange));
+    struct tr_transport *t = (struct tr_transport *)transport;
+    struct tr_conn *conn = &t->conns[endpoint];
+    struct tr_exchange *exchange = conn->protocol->prepare(data, len);
 
-    if (exchange)
-        *exchange = (struct sp_exchange){.conn = &t->conns[endpoint], .owner = owner, .reply_ms = reply_ms};
-    if (exchange && begin(t, exchange, data, len, send_ms))
-        return;
-    free(exchange);
+    if (exchange) {
+        exchange->conn = conn;
+        exchange->owner = owner;
+        exchange->reply_ms = reply_ms;
+        if (begin(t, exchange, data, len, send_ms))
+            return;
+        conn->protocol->release(exchange);
+    }
     owner->done(owner, HFI_NOT_SENT, NULL, 0);
 }
 
 static const char *port_url(struct hfi_transport *transport, unsigned endpoint)
 {
-    return ((struct sp_transport *)transport)->conns[endpoint].address.url;
+    return ((struct tr_transport *)transport)->conns[endpoint].address.url;
+}
+
+static void port_why(struct hfi_transport *transport, unsigned endpoint, char *why, size_t size)
+{
+    struct tr_transport *t = (struct tr_transport *)transport;
+
+    pthread_mutex_lock(&t->mutex);
+    snprintf(why, size, "%s", t->conns[endpoint].why);
+    pthread_mutex_unlock(&t->mutex);
 }
 
 static void port_stop(struct hfi_transport *transport)
 {
-    struct sp_transport *t = (struct sp_transport *)transport;
+    struct tr_transport *t = (struct tr_transport *)transport;
 
     pthread_mutex_lock(&t->mutex);
     t->stopped = true;
@@ -301,10 +324,13 @@ static void port_stop(struct hfi_transport *transport)
 
 static void port_free(struct hfi_transport *transport)
 {
-    struct sp_transport *t = (struct sp_transport *)transport;
+    struct tr_transport *t = (struct tr_transport *)transport;
 
-    for (unsigned i = 0; i < t->port.n_endpoints; i++)
-        sp_address_release(&t->conns[i].address);
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        tr_address_release(&t->conns[i].address);
+        grpc_tls_forget(&t->conns[i].session);
+    }
+    grpc_tls_free(t->tls);
     if (t->epoll_fd >= 0)
         close(t->epoll_fd);
     if (t->wake_fd >= 0)
@@ -313,11 +339,20 @@ static void port_free(struct hfi_transport *transport)
     free(t);
 }
 
-static enum hfi_open_result read_urls(struct sp_transport *t, const char *urls, char *why, size_t why_size)
+static void init_conn(struct tr_conn *conn, struct tr_transport *owner)
+{
+    conn->owner = owner;
+    conn->protocol = tr_is_grpc(&conn->address) ? &grpc_protocol : &sp_protocol;
+    conn->fd = -1;
+    conn->last = &conn->first;
+    conn->until_ms = 0; /* at once */
+}
+
+static enum hfi_open_result read_urls(struct tr_transport *t, const char *urls, char *why, size_t why_size)
 {
     for (const char *p = urls;; p++) {
         const size_t len = strcspn(p, ",");
-        struct sp_conn *conn = &t->conns[t->port.n_endpoints];
+        struct tr_conn *conn = &t->conns[t->port.n_endpoints];
         const char *wrong;
         if (t->port.n_endpoints == HFI_ENDPOINTS_MAX) {
             snprintf(why, why_size, "more than %d servers", HFI_ENDPOINTS_MAX);
@@ -327,10 +362,10 @@ static enum hfi_open_result read_urls(struct sp_transport *t, const char *urls, 
             snprintf(why, why_size, "empty server URL in \"%s\"", urls);
             return HFI_OPEN_BAD_URL;
         }
-        wrong = sp_address_read(&conn->address, p, len);
+        wrong = tr_address_read(&conn->address, p, len);
         if (!conn->address.url)
             return HFI_OPEN_NO_MEMORY;
-        sp_conn_init(conn, t);
+        init_conn(conn, t);
         t->port.n_endpoints++;
         if (wrong) {
             snprintf(why, why_size, "%s: %s", conn->address.url, wrong);
@@ -342,9 +377,38 @@ static enum hfi_open_result read_urls(struct sp_transport *t, const char *urls, 
     }
 }
 
-enum hfi_open_result hfi_transport_sp(const char *urls, struct hfi_transport **transport, char *why, size_t why_size)
+char *hfi_transport_exposed(const char *urls)
 {
-    struct sp_transport *t = calloc(1, sizeof(*t));
+    for (const char *p = urls;; p++) {
+        const size_t len = strcspn(p, ",");
+        struct tr_address address;
+        if (!tr_address_read(&address, p, len) && !tr_is_private(&address))
+            return address.url;
+        tr_address_release(&address);
+        p += len;
+        if (!*p)
+            return NULL;
+    }
+}
+
+/* What TLS needs, if any endpoint does. */
+static enum hfi_open_result set_up_tls(struct tr_transport *t, const struct hfi_tls_files *files, char *why, size_t why_size)
+{
+    static const struct hfi_tls_files none;
+
+    for (unsigned i = 0; i < t->port.n_endpoints; i++) {
+        if (t->conns[i].address.kind == TR_GRPCS) {
+            t->tls = grpc_tls_new(files ? files : &none, why, why_size);
+            return t->tls ? HFI_OPEN_OK : HFI_OPEN_BAD_TLS;
+        }
+    }
+    return HFI_OPEN_OK;
+}
+
+enum hfi_open_result hfi_transport_open(const char *urls, const struct hfi_tls_files *files, struct hfi_transport **transport,
+                                        char *why, size_t why_size)
+{
+    struct tr_transport *t = calloc(1, sizeof(*t));
     enum hfi_open_result result;
 
     snprintf(why, why_size, "no memory");
@@ -352,11 +416,16 @@ enum hfi_open_result hfi_transport_sp(const char *urls, struct hfi_transport **t
         return HFI_OPEN_NO_MEMORY;
     pthread_mutex_init(&t->mutex, NULL);
     t->epoll_fd = t->wake_fd = -1;
+    t->silence_ms = GRPC_SILENCE_MS;
+    t->ping_ms = GRPC_PING_MS;
     t->port.send = port_send;
     t->port.url = port_url;
+    t->port.why = port_why;
     t->port.stop = port_stop;
     t->port.free = port_free;
     result = read_urls(t, urls, why, why_size);
+    if (result == HFI_OPEN_OK)
+        result = set_up_tls(t, files, why, why_size);
     if (result == HFI_OPEN_OK && !start_thread(t)) {
         snprintf(why, why_size, "the transport's thread could not be started: %m");
         result = HFI_OPEN_FAILED;

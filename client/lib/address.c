@@ -1,6 +1,8 @@
-/* sp_address.c - see sp_address.h. */
-#include "client/lib/sp_address.h"
+/* address.c - see address.h. */
+#include "client/lib/address.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,20 +13,19 @@
 
 /* ------------------------------------------------------------------------------------------------ URLs */
 
-static const char wanted[] = "wanted: tcp://HOST:PORT or ipc://PATH";
+static const char wanted[] = "wanted: tcp://HOST:PORT, ipc://PATH, grpc://HOST:PORT or grpcs://HOST:PORT";
 
-static const char *read_path(struct sp_address *address, const char *path, size_t len)
+static const char *read_path(struct tr_address *address, const char *path, size_t len)
 {
     if (len == 0 || len >= sizeof(address->path.sun_path))
         return "a path of 1 to 107 bytes must follow ipc://";
-    address->is_ipc = true;
     address->path.sun_family = AF_UNIX;
     memcpy(address->path.sun_path, path, len);
     return NULL;
 }
 
 /* HOST:PORT or [ADDRESS]:PORT. */
-static const char *read_host(struct sp_address *address, const char *text, size_t len)
+static const char *read_host(struct tr_address *address, const char *text, size_t len)
 {
     const char *colon = memrchr(text, ':', len);
     size_t host_len = colon ? (size_t)(colon - text) : 0, port_len = colon ? len - host_len - 1 : 0;
@@ -49,22 +50,42 @@ static const char *read_host(struct sp_address *address, const char *text, size_
     return NULL;
 }
 
-const char *sp_address_read(struct sp_address *address, const char *url, size_t len)
+const char *tr_address_read(struct tr_address *address, const char *url, size_t len)
 {
-    enum { SCHEME = 6 };
+    static const struct {
+        const char *scheme;
+        enum tr_kind kind;
+    } schemes[] = {{"tcp://", TR_TCP}, {"ipc://", TR_IPC}, {"grpc://", TR_GRPC}, {"grpcs://", TR_GRPCS}};
 
     memset(address, 0, sizeof(*address));
     address->url = strndup(url, len);
     if (!address->url)
         return "no memory";
-    if (len > SCHEME && !strncmp(url, "tcp://", SCHEME))
-        return read_host(address, url + SCHEME, len - SCHEME);
-    if (len >= SCHEME && !strncmp(url, "ipc://", SCHEME))
-        return read_path(address, url + SCHEME, len - SCHEME);
+    for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+        const size_t n = strlen(schemes[i].scheme);
+        if (len < n || strncmp(url, schemes[i].scheme, n) != 0)
+            continue;
+        address->kind = schemes[i].kind;
+        address->authority = address->url + n;
+        return address->kind == TR_IPC ? read_path(address, url + n, len - n) : read_host(address, url + n, len - n);
+    }
     return wanted;
 }
 
-void sp_address_release(struct sp_address *address)
+bool tr_is_grpc(const struct tr_address *address)
+{
+    return address->kind == TR_GRPC || address->kind == TR_GRPCS;
+}
+
+bool tr_is_private(const struct tr_address *address)
+{
+    struct in6_addr v6;
+
+    return address->kind == TR_IPC || address->kind == TR_GRPCS || !strcmp(address->host, "localhost") ||
+           !strncmp(address->host, "127.", 4) || (inet_pton(AF_INET6, address->host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6));
+}
+
+void tr_address_release(struct tr_address *address)
 {
     free(address->url);
     address->url = NULL;
@@ -72,28 +93,32 @@ void sp_address_release(struct sp_address *address)
 
 /* ------------------------------------------------------------------------------------------------ names */
 
-static struct addrinfo *find(const char *host, const char *port, int flags)
+/* `*error` is getaddrinfo's. */
+static struct addrinfo *find(const char *host, const char *port, int flags, int *error)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICSERV | flags, .ai_socktype = SOCK_STREAM};
     struct addrinfo *found = NULL;
 
-    return getaddrinfo(host, port, &hints, &found) ? NULL : found;
+    *error = getaddrinfo(host, port, &hints, &found);
+    return *error ? NULL : found;
 }
 
-struct addrinfo *sp_address_number(const struct sp_address *address)
+struct addrinfo *tr_address_number(const struct tr_address *address)
 {
-    return find(address->host, address->port, AI_NUMERICHOST);
+    int error;
+
+    return find(address->host, address->port, AI_NUMERICHOST, &error);
 }
 
 /* Two own it: who asked, and the thread that answers. */
-struct sp_lookup {
+struct tr_lookup {
     pthread_mutex_t mutex;
-    int fd, owners;
+    int fd, owners, error;
     struct addrinfo *found;
-    char host[sizeof(((struct sp_address *)0)->host)], port[sizeof(((struct sp_address *)0)->port)];
+    char host[sizeof(((struct tr_address *)0)->host)], port[sizeof(((struct tr_address *)0)->port)];
 };
 
-static void leave(struct sp_lookup *lookup)
+static void leave(struct tr_lookup *lookup)
 {
     int left;
 
@@ -112,11 +137,13 @@ static void leave(struct sp_lookup *lookup)
 
 static void *ask(void *arg)
 {
-    struct sp_lookup *lookup = arg;
-    struct addrinfo *found = find(lookup->host, lookup->port, 0);
+    struct tr_lookup *lookup = arg;
+    int error;
+    struct addrinfo *found = find(lookup->host, lookup->port, 0, &error);
 
     pthread_mutex_lock(&lookup->mutex);
     lookup->found = found;
+    lookup->error = error;
     pthread_mutex_unlock(&lookup->mutex);
     (void)eventfd_write(lookup->fd, 1);
     leave(lookup);
@@ -124,7 +151,7 @@ static void *ask(void *arg)
 }
 
 /* Takes no signals: those are the program's. */
-static bool start_thread(struct sp_lookup *lookup)
+static bool start_thread(struct tr_lookup *lookup)
 {
     pthread_attr_t attr;
     pthread_t thread;
@@ -142,9 +169,9 @@ static bool start_thread(struct sp_lookup *lookup)
     return rc == 0;
 }
 
-struct sp_lookup *sp_lookup_start(const struct sp_address *address)
+struct tr_lookup *tr_lookup_start(const struct tr_address *address)
 {
-    struct sp_lookup *lookup = calloc(1, sizeof(*lookup));
+    struct tr_lookup *lookup = calloc(1, sizeof(*lookup));
 
     if (!lookup)
         return NULL;
@@ -160,23 +187,24 @@ struct sp_lookup *sp_lookup_start(const struct sp_address *address)
     return NULL;
 }
 
-int sp_lookup_fd(const struct sp_lookup *lookup)
+int tr_lookup_fd(const struct tr_lookup *lookup)
 {
     return lookup->fd;
 }
 
-struct addrinfo *sp_lookup_take(struct sp_lookup *lookup)
+struct addrinfo *tr_lookup_take(struct tr_lookup *lookup, const char **error)
 {
     struct addrinfo *found;
 
     pthread_mutex_lock(&lookup->mutex);
     found = lookup->found;
     lookup->found = NULL;
+    *error = gai_strerror(lookup->error);
     pthread_mutex_unlock(&lookup->mutex);
     return found;
 }
 
-void sp_lookup_free(struct sp_lookup *lookup)
+void tr_lookup_free(struct tr_lookup *lookup)
 {
     if (lookup)
         leave(lookup);
