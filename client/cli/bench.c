@@ -5,6 +5,7 @@
  * in shared memory.
  */
 #include "client/cli/bench.h"
+#include "client/cli/values.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -58,6 +59,18 @@ static bool take(struct cli *cli, enum cli_flag flag, int64_t otherwise, int64_t
     return false;
 }
 
+/* The flag is a text, for `key` takes it as a prefix. */
+static bool take_operations(struct cli *cli, int64_t *number)
+{
+    *number = 0;
+    if (!cli_given(cli, CLI_OPERATIONS))
+        return true;
+    if (!cli_parse_number(cli_text(cli, CLI_OPERATIONS), number) && *number >= 1 && *number <= INT64_MAX / 2)
+        return true;
+    cli_usage_error(cli, "--operations %s: it must be 1 to %" PRId64, cli_text(cli, CLI_OPERATIONS), INT64_MAX / 2);
+    return false;
+}
+
 static bool take_options(struct cli *cli, struct bench_options *o)
 {
     uint64_t id;
@@ -75,8 +88,7 @@ static bool take_options(struct cli *cli, struct bench_options *o)
     if (!take(cli, CLI_KEYS, o->kind->shared ? o->processes : each * o->concurrency,
               o->kind->shared ? o->processes : o->concurrency, o->kind->shared ? o->concurrency / 2 : KEYS_MAX, &o->keys) ||
         !take(cli, CLI_VALUE_SIZE, 64, 0, VALUE_MAX, &o->value_size) ||
-        !take(cli, CLI_DURATION, DURATION_MS, 1, 3600 * 1000 * 24, &o->duration_ms) ||
-        !take(cli, CLI_OPERATIONS, 0, cli_given(cli, CLI_OPERATIONS), INT64_MAX / 2, &o->operations))
+        !take(cli, CLI_DURATION, DURATION_MS, 1, 3600 * 1000 * 24, &o->duration_ms) || !take_operations(cli, &o->operations))
         return false;
     if (o->operations && cli_given(cli, CLI_DURATION))
         return cli_usage_error(cli, "either --duration or --operations"), false;
