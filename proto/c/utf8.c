@@ -177,8 +177,13 @@ bool hp_check_name(const char *field, const char *name, struct hp_status *status
     }
     while (at < len) {
         uint32_t point = 0;
-        size_t n = hp_utf8_next(name + at, len - at, &point);
+        size_t n;
 
+        if (name[at] >= 0x20 && name[at] < 0x7F) { /* most of most names */
+            at++;
+            continue;
+        }
+        n = hp_utf8_next(name + at, len - at, &point);
         if (n == 0 || hp_utf8_control(point)) {
             hp_status_bad_field(status, HP_R_MALFORMED, field, name, len, limit);
             return false;

@@ -200,21 +200,31 @@ BEGIN
     IF pg_catalog.current_setting('transaction_isolation') <> 'read committed' THEN
         PERFORM holdfast.require_read_committed();
     END IF;
-    -- What is there is left out, or the insert would wait for whoever is changing it.
+    -- What is there is left out, or the insert would wait for whoever is changing it; as in op_record_batch.
     SELECT pg_catalog.array_agg(CASE WHEN s.absent THEN pg_catalog.nextval('holdfast.operation_token') END) INTO fresh FROM (
-        SELECT n.name IS NOT NULL AND o.key IS NULL AS absent FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
-        LEFT JOIN holdfast.namespace n ON n.name = x.ns AND n.retired_at IS NULL
+        SELECT o.key IS NULL AND x.ns = ANY (ARRAY(SELECT n.name FROM holdfast.namespace n WHERE n.name = ANY (p_ns) AND n.retired_at IS NULL))
+            AS absent
+        FROM unnest(p_ns, p_key) WITH ORDINALITY AS x(ns, key, i)
         LEFT JOIN holdfast.operation o ON o.namespace = x.ns AND o.key = x.key
         ORDER BY x.i) s;
-    INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
-        fingerprint, holder, request_id)
-    SELECT x.ns, x.key, x.type, 2, 1, 1, x.token, t, t, t + x.ttl_ms * interval '1 millisecond', x.fingerprint, x.holder, x.request_id
-    FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id, fresh) AS x(ns, key, type, fingerprint, holder, ttl_ms,
-        request_id, token)
-    WHERE x.token IS NOT NULL
-    ORDER BY x.ns COLLATE "C", x.key COLLATE "C"
-    ON CONFLICT DO NOTHING;
-    GET DIAGNOSTICS made = ROW_COUNT;
+    BEGIN
+        INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
+            fingerprint, holder, request_id)
+        SELECT x.ns, x.key, x.type, 2, 1, 1, x.token, t, t, t + x.ttl_ms * interval '1 millisecond', x.fingerprint, x.holder, x.request_id
+        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id, fresh)
+            AS x(ns, key, type, fingerprint, holder, ttl_ms, request_id, token)
+        WHERE x.token IS NOT NULL;
+        GET DIAGNOSTICS made = ROW_COUNT;
+    EXCEPTION WHEN unique_violation THEN
+        INSERT INTO holdfast.operation (namespace, key, type, state, attempts, budget_attempts, token, created_at, changed_at, deadline,
+            fingerprint, holder, request_id)
+        SELECT x.ns, x.key, x.type, 2, 1, 1, x.token, t, t, t + x.ttl_ms * interval '1 millisecond', x.fingerprint, x.holder, x.request_id
+        FROM unnest(p_ns, p_key, p_type, p_fingerprint, p_holder, p_ttl_ms, p_request_id, fresh)
+            AS x(ns, key, type, fingerprint, holder, ttl_ms, request_id, token)
+        WHERE x.token IS NOT NULL
+        ON CONFLICT DO NOTHING;
+        GET DIAGNOSTICS made = ROW_COUNT;
+    END;
     IF made = n THEN
         RETURN QUERY
         WITH d AS MATERIALIZED (

@@ -53,12 +53,17 @@ static bool read_for_all(const struct st_kind_def *def, const PGresult *res, str
     int outcome = st_get_int2(res, 0, 1);
     if ((uint64_t) - (int64_t)st_get_int4(res, 0, 0) != call->n || !outcome_ok(def, outcome))
         return false;
+    const struct st_item *first = NULL;
     for (size_t i = 0; i < call->n; i++) {
         struct st_item *item = call->items[i];
         if (!item)
             continue;
         item->outcome = (enum st_outcome)outcome;
-        def->read(res, 0, item, call);
+        if (first)
+            item->out = first->out;
+        else
+            def->read(res, 0, item, call);
+        first = item;
     }
     return true;
 }

@@ -196,6 +196,27 @@ static void a_record_that_another_was_first_with(void **state)
     }
 }
 
+/* The same of two that begin. */
+static void a_begin_that_another_was_first_with(void **state)
+{
+    static const char batch[] = "SELECT 0, string_agg(outcome::text, '' ORDER BY i)::bigint FROM holdfast.begin_batch("
+                                "'{default,default,default}', '{j,k,l}', '{t,t,t}', ARRAY[sha256('p'), sha256('p'), sha256('p')], "
+                                "'{h,h,h}', '{1000,1000,1000}', '{x,y,z}', '{1,1,1}')";
+    (void)state;
+    for (int commits = 0; commits < 2; commits++) {
+        t_sql(db.a, "BEGIN");
+        assert_int_equal(op_begin(db.a, "k", "p", TTL, "first"), ST_OP_STARTED);
+        ts_send_and_block(db.b, db.asker, batch);
+        t_sql(db.a, commits ? "COMMIT" : "ROLLBACK");
+        assert_int_equal(ts_finish(db.b, 1), commits ? 200205200 : 200200200);
+        assert_string_equal(t_sql(db.a,
+                                  "SELECT string_agg(o.key || ' ' || o.request_id, ', ' ORDER BY o.key) FROM holdfast.operation o "
+                                  "JOIN holdfast.attempt a USING (namespace, key, token)"),
+                            commits ? "j x, k first, l z" : "j x, k y, l z");
+        t_sql(db.a, "DELETE FROM holdfast.operation; DELETE FROM holdfast.attempt");
+    }
+}
+
 #define TEST(function) cmocka_unit_test_setup_teardown(function, own_clock, closed)
 
 int main(void)
@@ -209,6 +230,7 @@ int main(void)
         TEST(a_settled_loss_is_told_as_what_it_was),
         TEST(a_record_is_kept_once_in_one_transaction),
         TEST(a_record_that_another_was_first_with),
+        TEST(a_begin_that_another_was_first_with),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
