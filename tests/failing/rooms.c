@@ -200,7 +200,7 @@ bool rooms_open(void)
     envelopes.on_call = on_call;
     envelopes.send = on_send;
     envelopes.drop = on_drop;
-    net_source_init(&source);
+    net_source_init(&source, -1);
     fp_enter();
     store = st_open(&cfg, io, NULL, NULL);
     svc = store ? svc_new(store, io, NULL) : NULL;
