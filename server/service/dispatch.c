@@ -225,6 +225,15 @@ static bool admitted(struct svc *svc, struct hp_call *call, const struct svc_met
     return admission == SVC_ADMITTED;
 }
 
+/* What of it wasn't sent to the database need not be: calls that are made and given up by the thousand would keep others waiting.
+ */
+static void withdraw(struct svc_call *sc)
+{
+    for (size_t i = 0; sc->n_open && i < sc->n_items; i++)
+        if (!sc->done[i])
+            st_withdraw(sc->svc->store, &sc->items[i]);
+}
+
 static void on_gone(struct hp_call *call)
 {
     struct svc_call *sc = call->service;
@@ -233,6 +242,8 @@ static void on_gone(struct hp_call *call)
         svc_wait_gone(sc);
     else if (sc->op_wait)
         svc_op_wait_gone(sc);
+    else
+        withdraw(sc);
 }
 
 /* The call with its request unpacked, in its arena. NULL: `status` says why not. */

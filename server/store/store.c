@@ -149,6 +149,23 @@ void st_submit(struct st_store *store, struct st_item *item)
     st_wake(store);
 }
 
+/* What does nothing for those who don't read the answer. (A grant that nobody was told of is given back.) */
+static bool is_of_use_to_its_caller_only(enum st_kind kind)
+{
+    return kind == ST_ACQUIRE || kind == ST_ACQUIRE_ALL || (kind >= ST_CHECK && kind <= ST_GET) || kind == ST_LIST_LEASES ||
+           kind == ST_LIST_RESOURCES || kind == ST_OP_GET || kind == ST_OP_LIST || kind == ST_OP_ATTEMPTS || kind == ST_AUDIT;
+}
+
+void st_withdraw(struct st_store *store, struct st_item *item)
+{
+    bool queued = item->deadline.linked && !item->batch; /* one that was refused has no deadline any more */
+    if (!queued || item->flags & ST_MAYBE_DONE || !is_of_use_to_its_caller_only(item->kind))
+        return;
+    st_item_detach(store, item);
+    refuse(store, item, ST_TIMED_OUT, "");
+    st_wake(store);
+}
+
 /* ------------------------------------------------------------------------------------------------ life */
 
 static const enum st_way other_ways[ST_OTHER_CONNECTIONS] = {ST_WAY_READS, ST_WAY_LISTS, ST_WAY_EXECUTE, ST_WAY_EXECUTE};

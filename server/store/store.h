@@ -363,6 +363,11 @@ void st_on_turn(struct st_store *store, void (*turn)(void *arg, const char *ns, 
 /* The item is queued; `done` is called later, never from within this call. */
 void st_submit(struct st_store *store, struct st_item *item);
 
+/* Nobody cares for this item of an acquire or a read any more: if it was never sent, it soon ends as ST_TIMED_OUT, without having
+ * cost the database anything. Otherwise, and if it is of another kind, it goes its way: an answer that nobody reads may have been
+ * wanted all the same. Only before `done` was called, which is never from within this call. */
+void st_withdraw(struct st_store *store, struct st_item *item);
+
 /* Nothing is queued or in flight. */
 bool st_idle(const struct st_store *store);
 

@@ -56,6 +56,52 @@ static void two_items_with_one_key(void **state)
     assert_int_equal(stats_of(ST_ACQUIRE).batches, 3);
 }
 
+static struct work first, others[100], release;
+
+/* The rest is withdrawn while the first one is with the database. */
+static void withdraw_others(struct st_item *item)
+{
+    (void)item;
+    for (int i = 1; i < 100; i += 2)
+        if (!others[i].done)
+            st_withdraw(store, &others[i].item);
+    st_withdraw(store, &release.item);
+}
+
+/* What is withdrawn before it was sent costs nothing; what its caller may have wanted, whoever reads the answer, is done. */
+static void who_goes_is_not_worked_for(void **state)
+{
+    (void)state;
+    prepare_acquire(&first, "one", "first");
+    first.look = withdraw_others;
+    submit(&first);
+    for (int i = 0; i < 100; i++) {
+        prepare_acquire(&others[i], i % 2 ? "one" : "two", "others");
+        others[i].item.deadline_ms += LONG_MS;
+        if (i % 2)
+            submit(&others[i]);
+    }
+    prepare(&release, ST_RELEASE, "one");
+    release.item.in.release.token = 1;
+    release.item.deadline_ms += LONG_MS;
+    submit(&release);
+    for (int i = 0; i < 100; i += 2) {
+        submit(&others[i]);
+        st_withdraw(store, &others[i].item); /* in the same turn */
+        st_withdraw(store, &others[i].item); /* twice is once */
+    }
+    run_until(all_done, LONG_MS);
+    assert_int_equal(first.item.outcome, ST_GRANTED);
+    assert_int_equal(stats_of(ST_RELEASE).items, 1);
+    for (int i = 0; i < 100; i += 2) {
+        assert_int_equal(others[i].item.outcome, ST_TIMED_OUT);
+        assert_int_equal(others[i].done, 1);
+    }
+    assert_true(stats_of(ST_ACQUIRE).items < 10);
+    assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.resource WHERE name = 'two'"), 0);
+    assert_true(st_idle(store));
+}
+
 static void look_value(struct st_item *item)
 {
     assert_true(item->out.read.exists);
@@ -387,6 +433,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         STORE_TEST(many_items_few_batches),
         STORE_TEST(two_items_with_one_key),
+        STORE_TEST(who_goes_is_not_worked_for),
         STORE_TEST(every_kind_once),
         STORE_TEST(several_resources_in_the_callers_order),
         STORE_TEST(a_guilty_item_fails_alone),

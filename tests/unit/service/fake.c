@@ -24,6 +24,17 @@ void st_submit(struct st_store *store, struct st_item *item)
     f->n_submitted++;
 }
 
+void st_withdraw(struct st_store *store, struct st_item *item)
+{
+    struct fake *f = the_fake;
+    assert_ptr_equal(store, f);
+    size_t i = 0;
+    while (i < f->n_items && f->items[i] != item)
+        i++;
+    assert_true(i < f->n_items); /* it isn't done */
+    f->n_withdrawn++;
+}
+
 void st_stats(const struct st_store *store, struct st_stats *out)
 {
     assert_ptr_equal(store, the_fake);

@@ -33,7 +33,7 @@ struct fake {
     struct io_timer *timers[FAKE_TIMERS];
     struct svc *svc;
     struct st_item *items[FAKE_ITEMS]; /* submitted and not done */
-    size_t n_items, n_submitted;
+    size_t n_items, n_submitted, n_withdrawn;
     struct st_stats stats; /* what st_stats tells */
     struct fake_call *calls[FAKE_CALLS];
     size_t n_calls;

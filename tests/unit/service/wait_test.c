@@ -458,7 +458,8 @@ static void one_who_tried_once_and_went_gives_back_too(void **state)
     struct fake *f = *state;
     struct fake_call *once = wait_with(f, "r", "a", 0, 0);
     fake_gone(once);
-    fake_advance(f, 30000); /* nobody is impatient any more */
+    assert_int_equal(f->n_withdrawn, 1); /* but it had been sent */
+    fake_advance(f, 30000);              /* nobody is impatient any more */
     assert_int_equal(once->answers, 0);
     done_granted(f, 4);
     assert_int_equal(once->answers, 1);
