@@ -27,6 +27,7 @@ enum { REPLY_MS = 60000 };
 struct t_rpc {
     nng_socket sock;
     struct hp_arena *arena;
+    const char *authorization; /* NULL = none */
 };
 
 static void must(const char *what, int rc)
@@ -139,12 +140,22 @@ Holdfast__V1__ReplyEnvelope *t_rpc_envelope(struct t_rpc *rpc, const Holdfast__V
     return t_rpc_replies(rpc, reply, reply_len);
 }
 
+void t_rpc_authorize(struct t_rpc *rpc, const char *authorization)
+{
+    rpc->authorization = authorization;
+}
+
 void *t_rpc_call_bytes(struct t_rpc *rpc, const char *method, const void *payload, size_t len, int64_t timeout_ms,
                        const ProtobufCMessageDescriptor *response, struct hp_status *status)
 {
     Holdfast__V1__Call call = HOLDFAST__V1__CALL__INIT, *calls = &call;
     Holdfast__V1__CallEnvelope envelope = HOLDFAST__V1__CALL_ENVELOPE__INIT;
+    Holdfast__V1__Call__MetadataEntry entry = HOLDFAST__V1__CALL__METADATA_ENTRY__INIT, *entries = &entry;
     struct hp_status got;
+    entry.key = (char *)(uintptr_t) "authorization";
+    entry.value = (char *)(uintptr_t)rpc->authorization;
+    call.n_metadata = rpc->authorization ? 1 : 0;
+    call.metadata = &entries;
     call.method = (char *)(uintptr_t)method;
     call.timeout_ms = timeout_ms;
     call.payload.data = (uint8_t *)(uintptr_t)payload;

@@ -21,6 +21,9 @@ struct t_rpc;
 struct t_rpc *t_rpc_open(const char *url);
 void t_rpc_close(struct t_rpc *rpc);
 
+/* Single calls carry this as metadata `authorization` from now on; NULL = none. It must stay. */
+void t_rpc_authorize(struct t_rpc *rpc, const char *authorization);
+
 /* One call in an envelope of its own. The response, or NULL with `status` (which may be NULL if an OK is expected: then an
  * error fails the test). */
 void *t_rpc_call(struct t_rpc *rpc, const char *method, const void *request, const ProtobufCMessageDescriptor *response,
