@@ -370,8 +370,11 @@ static bool take_head(struct hp_http1 *p, const uint8_t **data, size_t *len)
         if (p->text.failed)
             return no_memory(p);
     }
-    if (p->state == AT_START)
+    if (p->state == AT_START) {
+        if (!is_token_char(**data) && **data != '\r') /* such as the first byte of TLS: don't wait for a line's end */
+            return fail(p, 400, "this is no HTTP request");
         p->state = AT_REQUEST_LINE;
+    }
     if (!gather(p, &p->text, data, len))
         return false;
     char *line = whole_line(p, &p->text, p->line, &n);

@@ -20,7 +20,7 @@ enum {
 
 bool h2_setup(struct net_http *http)
 {
-    if (nghttp2_session_callbacks_new(&http->callbacks) || nghttp2_option_new(&http->option))
+    if (nghttp2_session_callbacks_new(&http->callbacks) || nghttp2_option_new(&http->option) || !h2_reserve_new(http))
         return false;
     nghttp2_session_callbacks_set_on_begin_frame_callback(http->callbacks, h2_on_begin_frame);
     h2_request_callbacks(http->callbacks);

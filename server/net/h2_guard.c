@@ -1,41 +1,99 @@
 /*
  * h2_guard.c - see http_conn.h: what one peer may make HTTP/2 cost.
  *
- * Memory: nghttp2 allocates through here, and one session gets SESSION_MAX at most; then its connection is closed.
+ * Memory: nghttp2 allocates through here. A session that has more than SESSION_MAX is over at the end of the turn, in which it can
+ * get but little more.
  *
  * Work: each frame that asks for something and brings nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, RST_STREAM, CONTINUATION,
- * an empty DATA, unknown ones), and each stream that must be reset for what the peer did, costs one of a purse. Time fills it
- * slowly, and each frame of a response by two: clients that measure a connection by PINGs do so with their calls, and open
- * windows for what they were sent. An empty purse ends the connection with ENHANCE_YOUR_CALM.
+ * an empty DATA; nghttp2 tells nothing of those that it doesn't know), and each stream that must be reset for what the peer did,
+ * costs one of a purse. Time fills it slowly, and each frame of a response by two: clients that measure a connection by PINGs do
+ * so with their calls, and open windows for what they were sent. An empty purse ends the connection with ENHANCE_YOUR_CALM.
  */
 #include <malloc.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "net/http_conn.h"
 #include "proto/c/arena.h"
 
-enum { SESSION_MAX = 4 << 20, PURSE = 1000, A_SECOND = 200, A_FRAME = 2 };
+enum { SESSION_MAX = 4 << 20, RESERVE = 256 << 10, PURSE = 1000, A_SECOND = 200, A_FRAME = 2 };
 
 /* ---- memory ---- */
+
+/* Blocks that nghttp2 gets when there is no memory. It takes care of that itself, but not everywhere: 1.52 frees an item twice if
+ * its queue can't grow. So it doesn't get to see it, and its connection is doomed. */
+struct h2_reserve {
+    size_t used;
+    int blocks; /* not given back; without any, all of it is free again */
+    max_align_t bytes[RESERVE / sizeof(max_align_t)];
+};
+
+bool h2_reserve_new(struct net_http *http)
+{
+    http->reserve = calloc(1, sizeof(*http->reserve));
+    return http->reserve != NULL;
+}
+
+static bool is_reserved(const struct http_conn *conn, const void *ptr)
+{
+    const struct h2_reserve *reserve = conn->http->reserve;
+    return (uintptr_t)ptr >= (uintptr_t)reserve->bytes && (uintptr_t)ptr < (uintptr_t)(reserve + 1);
+}
+
+/* Each block stands behind its size. */
+static void *get_reserved(struct http_conn *conn, size_t size)
+{
+    struct h2_reserve *reserve = conn->http->reserve;
+    size_t n = 1 + (size + sizeof(max_align_t) - 1) / sizeof(max_align_t);
+    http_doom(conn);
+    if (n > sizeof(reserve->bytes) / sizeof(reserve->bytes[0]) - reserve->used)
+        return NULL;
+    max_align_t *block = &reserve->bytes[reserve->used];
+    reserve->used += n;
+    reserve->blocks++;
+    memcpy(block, &size, sizeof(size));
+    return block + 1;
+}
+
+static void put_reserved(struct http_conn *conn)
+{
+    if (--conn->http->reserve->blocks == 0)
+        conn->http->reserve->used = 0;
+}
+
+static size_t size_of(const struct http_conn *conn, void *ptr)
+{
+    size_t size;
+    if (!is_reserved(conn, ptr))
+        return malloc_usable_size(ptr);
+    memcpy(&size, (max_align_t *)ptr - 1, sizeof(size));
+    return size;
+}
 
 static void *get(size_t size, void *arg)
 {
     struct http_conn *conn = arg;
-    if (conn->session_bytes + size > SESSION_MAX)
-        return NULL;
     size = size ? size : 1;
     void *ptr = hp_malloc_hook ? hp_malloc_hook(size) : malloc(size);
-    if (ptr)
-        conn->session_bytes += malloc_usable_size(ptr);
+    if (!ptr)
+        return get_reserved(conn, size);
+    conn->session_bytes += malloc_usable_size(ptr);
+    if (conn->session_bytes > SESSION_MAX)
+        http_doom_protocol(conn);
     return ptr;
 }
 
 static void put(void *ptr, void *arg)
 {
     struct http_conn *conn = arg;
-    if (ptr)
-        conn->session_bytes -= malloc_usable_size(ptr);
+    if (!ptr)
+        return;
+    if (is_reserved(conn, ptr)) {
+        put_reserved(conn);
+        return;
+    }
+    conn->session_bytes -= malloc_usable_size(ptr);
     free(ptr);
 }
 
@@ -49,7 +107,7 @@ static void *get_zeroed(size_t n, size_t size, void *arg)
 
 static void *change(void *ptr, size_t size, void *arg)
 {
-    size_t had = ptr ? malloc_usable_size(ptr) : 0;
+    size_t had = ptr ? size_of(arg, ptr) : 0;
     void *to = get(size, arg);
     if (!to)
         return NULL;

@@ -136,5 +136,6 @@ void net_http_free(struct net_http *http)
     http_free_spare(http);
     nghttp2_session_callbacks_del(http->callbacks);
     nghttp2_option_del(http->option);
+    free(http->reserve);
     free(http);
 }

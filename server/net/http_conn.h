@@ -50,6 +50,7 @@ struct net_http {
     struct io_task flush, tell, bury, police;
     nghttp2_session_callbacks *callbacks;
     nghttp2_option *option;
+    struct h2_reserve *reserve;
     struct net_http_stats stats;
     size_t unsent; /* bytes of responses that the kernel hasn't taken */
     int64_t last_sent_ms;
@@ -255,6 +256,7 @@ void h2_reset(struct http_x *x, uint32_t code);
 
 /* ---- h2_guard.c ---- */
 
+bool h2_reserve_new(struct net_http *http);
 nghttp2_mem h2_memory(struct http_conn *conn);
 void h2_purse_init(struct http_conn *conn);
 void h2_earn(struct http_conn *conn);

@@ -163,6 +163,8 @@ static void bad_heads(void **state)
         {"GET / HTTP/1.1\r\nHost: h\r\r\n\r\n", 400},
         {"GET / HTTP/1.1\r\nHost: h\r\nX: a\rb\r\n\r\n", 400},
         {"\r\n\r\n\r\nGET / HTTP/1.1\r\nHost: h\r\n\r\n", 400},
+        {"\x16\x03\x01", 400},
+        {"\n", 400},
         {" GET / HTTP/1.1\r\nHost: h\r\n\r\n", 400},
         {"GET  / HTTP/1.1\r\nHost: h\r\n\r\n", 400},
         {"GET /  HTTP/1.1\r\nHost: h\r\n\r\n", 400},
