@@ -60,6 +60,16 @@ stopped() {
     has "$page: $1: it stops" "$status $(cat worker.err)" '^1.*stopped:theleaseislost'
 }
 
+# over_tls KEY: the worker once more, to a server that speaks TLS.
+over_tls() {
+    HOLDFAST_HTTP=$HOLDFAST_TLS_HTTP HOLDFAST_URL=https://$HOLDFAST_TLS_HTTP HOLDFAST_TLS_CA=$CERTIFICATES/ca.pem \
+        HOLDFAST_TLS_CERT=$CERTIFICATES/client.pem HOLDFAST_TLS_KEY=$CERTIFICATES/client.key HOLDFAST_KEY=$1 timeout 60 "${worker[@]}" 2>&1
+}
+
+has "$page: TLS and a key" "$(over_tls "$HOLDFAST_TLS_API_KEY")" 'page3isversion3'
+refused=$(over_tls hfk_nonsense && echo "it was served")
+has "$page: TLS and a wrong key" "$(grep -ciE 'not valid|unauthenticated' <<<"$refused") $(grep -c served <<<"$refused")" '^[1-9][0-9]*0$'
+
 begin "$HOLDFAST_HTTP"
 "$holdfast" break reports/daily --token 2 --reason "a test" >/dev/null
 stopped "broken" 20

@@ -2,4 +2,4 @@
 # client/docs/cpp.md is run as it is written.
 . tests/stock/stock.sh
 python
-with_server -- bash "$here/docs.sh" cpp ./worker
+with_servers bash "$here/docs.sh" cpp ./worker

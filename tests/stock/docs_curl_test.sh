@@ -2,4 +2,4 @@
 # client/docs/curl.md is run as it is written.
 . tests/stock/stock.sh
 python
-with_server -- bash "$here/docs.sh" curl bash worker.sh
+with_servers bash "$here/docs.sh" curl bash worker.sh

@@ -3,4 +3,4 @@
 . tests/stock/stock.sh
 python
 node_modules
-with_server -- bash "$here/docs.sh" node node worker.js
+with_servers bash "$here/docs.sh" node node worker.js

@@ -2,4 +2,4 @@
 # client/docs/python.md is run as it is written.
 . tests/stock/stock.sh
 python
-with_server -- bash "$here/docs.sh" python /usr/bin/python3 worker.py
+with_servers bash "$here/docs.sh" python /usr/bin/python3 worker.py

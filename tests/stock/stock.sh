@@ -77,6 +77,17 @@ with_server() {
     "$build/bin/with_server" "$@"
 }
 
+# with_servers COMMAND…: COMMAND beside two, of which the other one speaks TLS and wants keys: its address is in HOLDFAST_TLS_HTTP, and an
+# admin's key in HOLDFAST_TLS_API_KEY. The certificates are in $scratch.
+with_servers() {
+    certificates
+    # shellcheck disable=SC2016
+    with_server --tls-cert "$scratch/server.pem" --tls-key "$scratch/server.key" --tls-client-ca "$scratch/ca.pem" --auth keys -- \
+        env CERTIFICATES="$scratch" bash -c 'export HOLDFAST_TLS_HTTP=$HOLDFAST_HTTP HOLDFAST_TLS_API_KEY=$HOLDFAST_KEY
+            unset HOLDFAST_KEY
+            exec "$0" -- "$@"' "$build/bin/with_server" "$@"
+}
+
 # certificates: in $scratch, as NAME.pem and NAME.key: a CA (ca), and of it two certificates of the server (server, next; localhost
 # and 127.0.0.1) and one of a client (client); and a CA that signed nothing (other).
 certificates() {
