@@ -20,14 +20,14 @@ enum {
     KEPT = 256 << 10 /* of what was sent, before the rest is moved to the front */
 };
 
-static void release_link(struct tr_conn *conn)
+static void release_link(struct tr_conn *conn, bool orderly)
 {
     struct grpc_link *link = conn->link;
 
     if (!link)
         return;
     nghttp2_session_del(link->session);
-    SSL_free(link->ssl);
+    grpc_tls_end(link->ssl, orderly);
     hp_buf_release(&link->out);
     free(link);
     conn->link = NULL;
@@ -96,7 +96,8 @@ static ssize_t get(struct grpc_link *link, uint8_t *data, size_t size)
         n = recv(conn->fd, data, size, MSG_DONTWAIT);
         if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
             return n > 0 ? n : 0;
-        tr_say(conn, "the server closed the connection%s%s", n < 0 ? ": " : "", n < 0 ? strerror(errno) : "");
+        tr_say(conn, "the server closed the connection%s%s%s", n < 0 ? ": " : "", n < 0 ? strerror(errno) : "",
+               conn->state == TR_GREETING ? " (grpcs:// is for those that want TLS)" : "");
         return -1;
     }
     do { /* a record each time */
@@ -234,12 +235,12 @@ static void grpc_drop(struct tr_conn *conn, bool orderly)
     if (!link)
         return;
     grpc_end_open(link);
-    if (orderly && link->session && !conn->broken) {
+    orderly = orderly && link->session && !conn->broken;
+    if (orderly) {
         nghttp2_session_terminate_session(link->session, NGHTTP2_NO_ERROR);
-        if (flush(conn) && link->ssl && link->out.len == link->out_sent)
-            SSL_shutdown(link->ssl);
+        orderly = flush(conn) && link->out.len == link->out_sent;
     }
-    release_link(conn);
+    release_link(conn, orderly);
 }
 
 /* With calls under way, silence is broken by a PING; without, nobody cares. */

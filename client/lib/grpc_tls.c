@@ -107,7 +107,8 @@ static const char *why_no_cert(void)
 {
     const unsigned long code = ERR_peek_error();
 
-    if (code == 0 || (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE))
+    if (code == 0 || (ERR_GET_LIB(code) == ERR_LIB_PEM && ERR_GET_REASON(code) == PEM_R_NO_START_LINE) ||
+        (ERR_GET_LIB(code) == ERR_LIB_X509 && ERR_GET_REASON(code) == X509_R_NO_CERTIFICATE_OR_CRL_FOUND))
         return "holds no certificate in PEM";
     return reason();
 }
@@ -263,6 +264,19 @@ SSL *grpc_tls_start(struct grpc_tls *tls, struct tr_conn *conn)
         return ssl;
     SSL_free(ssl);
     return NULL;
+}
+
+void grpc_tls_end(SSL *ssl, bool orderly)
+{
+    if (!ssl)
+        return;
+    ERR_clear_error();
+    if (orderly && SSL_is_init_finished(ssl))
+        SSL_shutdown(ssl);
+    if (SSL_is_init_finished(ssl))
+        SSL_set_shutdown(ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN); /* or SSL_free spoils the session */
+    SSL_free(ssl);
+    ERR_clear_error();
 }
 
 static void say_verify(const SSL *ssl, struct tr_conn *conn)

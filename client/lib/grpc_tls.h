@@ -21,8 +21,10 @@ struct grpc_tls;
 struct grpc_tls *grpc_tls_new(const struct hfi_tls_files *files, char *why, size_t why_size) __attribute__((warn_unused_result));
 void grpc_tls_free(struct grpc_tls *tls);
 
-/* For the connection's socket; the handshake is still to come. NULL: no memory. SSL_free is the caller's. */
+/* For the connection's socket; the handshake is still to come. NULL: no memory. */
 SSL *grpc_tls_start(struct grpc_tls *tls, struct tr_conn *conn) __attribute__((warn_unused_result));
+/* It is gone; its session may be resumed by another. `orderly`: the server is told. NULL is allowed. */
+void grpc_tls_end(SSL *ssl, bool orderly);
 enum grpc_io { GRPC_IO_DONE, GRPC_IO_AGAIN, GRPC_IO_LOST };
 /* AGAIN: when the socket has more. LOST: tr_say has said why. */
 enum grpc_io grpc_tls_shake(SSL *ssl, struct tr_conn *conn) __attribute__((warn_unused_result));
