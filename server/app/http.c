@@ -5,6 +5,7 @@
 
 #include <string.h>
 
+#include "app/metrics.h"
 #include "base/log.h"
 
 /* ------------------------------------------------------------------------------------------------ pages */
@@ -23,7 +24,7 @@ static void over(struct net_exchange *x, bool complete)
     (void)complete;
 }
 
-static void page(struct net_exchange *x, int status, const char *type, const void *text, size_t len)
+void app_page(struct net_exchange *x, int status, const char *type, const void *text, size_t len)
 {
     char length[24];
     snprintf(length, sizeof(length), "%zu", len);
@@ -36,15 +37,15 @@ static void page(struct net_exchange *x, int status, const char *type, const voi
     }
 }
 
-static void say(struct net_exchange *x, int status, const char *text)
+void app_page_text(struct net_exchange *x, int status, const char *text)
 {
-    page(x, status, "text/plain; charset=utf-8", text, strlen(text));
+    app_page(x, status, "text/plain; charset=utf-8", text, strlen(text));
 }
 
 static void healthz(struct app_http *http, struct net_exchange *x)
 {
     (void)http;
-    say(x, 200, "ok\n");
+    app_page_text(x, 200, "ok\n");
 }
 
 static void readyz(struct app_http *http, struct net_exchange *x)
@@ -52,17 +53,17 @@ static void readyz(struct app_http *http, struct net_exchange *x)
     struct st_stats stats;
     st_stats(http->store, &stats);
     if (http->draining)
-        say(x, 503, "draining\n");
+        app_page_text(x, 503, "draining\n");
     else if (!stats.connections_ready)
-        say(x, 503, "no connection to PostgreSQL\n");
+        app_page_text(x, 503, "no connection to PostgreSQL\n");
     else
-        say(x, 200, "ok\n");
+        app_page_text(x, 200, "ok\n");
 }
 
 static const struct {
     const char *path;
     void (*serve)(struct app_http *http, struct net_exchange *x);
-} pages[] = {{"/healthz", healthz}, {"/readyz", readyz}};
+} pages[] = {{"/healthz", healthz}, {"/readyz", readyz}, {"/metrics", app_metrics_serve}};
 
 static void on_request(void *arg, struct net_exchange *x)
 {
@@ -74,6 +75,7 @@ static void on_request(void *arg, struct net_exchange *x)
             continue;
         x->body = pass_over;
         x->closed = over;
+        x->handler = NULL;
         if (strcmp(x->method, "GET") == 0 || strcmp(x->method, "HEAD") == 0)
             pages[i].serve(http, x);
         else
@@ -116,6 +118,7 @@ bool app_http_open(struct app_http *http, const struct app_config *cfg, struct i
     http->io = io;
     http->store = store;
     http->svc = svc;
+    http->require_keys = cfg->require_keys;
     if (!cfg->http)
         return true;
     if (!open_tls(http, cfg, error, error_len))

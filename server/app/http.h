@@ -3,6 +3,7 @@
  *
  *     /healthz    200 while the process serves at all: for who restarts what hangs
  *     /readyz     200 while calls are served; 503 and the reason while it drains or has no connection to PostgreSQL
+ *     /metrics    all of Stats as Prometheus text (metrics.h)
  *     the rest    methods, by gRPC and Connect (net/rpc.h)
  *
  * All on the loop's thread.
@@ -17,6 +18,7 @@
 #include "base/io.h"
 #include "net/http.h"
 #include "net/rpc.h"
+#include "net/sp.h"
 #include "net/tls.h"
 #include "service/service.h"
 #include "store/store.h"
@@ -28,7 +30,9 @@ struct app_http {
     struct net_tls *tls;   /* NULL: clear text */
     struct net_http *port; /* NULL: no HTTP port */
     struct net_rpc *rpc;
-    bool draining;
+    bool require_keys, draining;
+    struct net_sp *const *listeners; /* for /metrics */
+    size_t n_listeners;
 };
 
 /* It serves on cfg->http, `max_connections` at most; nothing if there is none. False: `error` names what is wrong. Zero `http`
@@ -45,5 +49,9 @@ void app_http_drain(struct app_http *http);
 bool app_http_idle(const struct app_http *http);
 /* Before svc_free's end of calls is relied upon: see net_http_free. */
 void app_http_free(struct app_http *http);
+
+/* For what serves a page: the whole response. */
+void app_page(struct net_exchange *x, int status, const char *type, const void *text, size_t len);
+void app_page_text(struct net_exchange *x, int status, const char *text);
 
 #endif

@@ -2,6 +2,7 @@
  * main.c - holdfastd: reads the settings and does what they ask for.
  */
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,10 @@
 #include "app/config.h"
 #include "app/serve.h"
 #include "store/cluster.h"
+
+/* Blocks from LARGE bytes on are the kernel's again as soon as they are freed. By itself malloc learns from the first large one to
+ * keep those that follow, so that what callers had held for them once stays, in pieces, beside what is held now. */
+enum { LARGE = 256 << 10, KEPT = 4 << 20 };
 
 static enum app_exit print_dsn(const struct app_config *cfg)
 {
@@ -63,6 +68,8 @@ int main(int argc, char **argv)
     enum app_exit status = APP_CONFIGURATION;
 
     (void)argc;
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+    mallopt(M_TRIM_THRESHOLD, KEPT);
     fill_standard_files();
     signal(SIGPIPE, SIG_IGN);
     if (app_config_read(&cfg, (const char *const *)argv, getenv, &error))

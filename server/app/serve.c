@@ -295,6 +295,8 @@ static enum app_exit open_services(struct server *s, const char *dsn)
             log_warn("app.insecure", log_str("url", net_sp_url(s->listeners[i])),
                      log_str("warning", "anyone who reaches this address can read, take and break every lease"));
     }
+    s->http.listeners = s->listeners;
+    s->http.n_listeners = s->n_listeners;
     if (!app_http_open(&s->http, s->cfg, s->io, s->store, s->svc, net.max_connections, error, sizeof(error)))
         return fail(s->http.rpc ? APP_FAILURE : APP_CONFIGURATION, error);
     if (s->http.port && !app_http_is_local(s->cfg->http) && (!s->cfg->require_keys || !s->cfg->tls_cert))

@@ -43,6 +43,10 @@ static void test_pages(void **state)
     t_contains(CURL(url_of(server, ACQUIRE), "-H", "content-type: application/json", "-d",
                     "{\"namespace\":\"default\",\"resources\":[\"r\"],\"holder\":\"h\",\"ttlMs\":\"30000\"}"),
                "\"token\":\"1\"");
+    const char *metrics = CURL(url_of(server, "/metrics"), "--http2-prior-knowledge");
+    t_contains(metrics, "\nholdfast_transport_calls_total{transport=\"connect\"} 1\n");
+    t_contains(metrics, "\nholdfast_leases_live 1\n");
+    t_contains(metrics, " [200 2]");
     assert_int_equal(t_server_stop(server), 0);
 }
 
@@ -138,6 +142,9 @@ static void works_with(const struct t_server *server, const char *key)
     t_contains(list_with(&asking), "BAD_KEY");
     asking.authorization = t_printf("authorization: Bearer %s", key);
     assert_true(t_wait_for(may_list, &asking, T_PATIENCE_MS)); /* a server knows of it within two seconds */
+    const char *metrics = url_of(server, "/metrics");
+    t_contains(CURL(metrics, "--http1.1"), "[401 ");
+    t_contains(CURL(metrics, "-H", asking.authorization), "\nholdfast_keys_required 1\n");
 }
 
 /* The first key comes from the console: beside a server, and before there is one. */
