@@ -58,8 +58,8 @@ struct hp_call {
     /* One message of the stream is on its way. False: the transport holds as much as it may of what this caller doesn't read;
      * nothing was taken, and `writable` is called once there is room. NULL: this transport has no streams. */
     bool (*send)(struct hp_call *call, const ProtobufCMessage *message);
-    /* What the caller of a stream sends comes through `message` from now on; until then the transport keeps it. By the service,
-     * once it has set `message`, in on_call or later. NULL: this transport has no streams. */
+    /* What the caller of a stream sends comes through `message` from now on. By a service that set `message` later than in on_call:
+     * until then the transport keeps what comes. NULL: this transport has no streams. */
     void (*listen)(struct hp_call *call);
     void *transport; /* its own */
 

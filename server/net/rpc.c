@@ -307,6 +307,7 @@ void rpc_give(struct rpc_call *rc, const void *payload, size_t len)
         rpc->io->timer_set(rpc->io, &rc->deadline, call->deadline_ms);
     }
     rpc->cfg.on_call(rpc->cfg.arg, call);
+    rc->listens = rc->listens || call->message;
     /* So that whoever waits for a stream sees that it has begun. */
     if (streams && rc->x && !rc->ended && !rc->begun)
         rc->protocol->begin(rc);

@@ -215,12 +215,13 @@ static void on_call(void *arg, struct hp_call *call)
     MUST(call->arena && call->deadline_ms > 1000 && call->payload_len <= SMALL);
     now.call = call;
     call->gone = on_gone;
-    call->message = on_message;
+    if (!(now.how & DEAF))
+        call->message = on_message;
     kinds_fill(&message);
     if (!strcmp(call->method, "/stream"))
         call->send(call, &message.base);
     if (!strcmp(call->method, "/both")) {
-        if (!(now.how & DEAF))
+        if (!(now.how & (DEAF | LATER)))
             call->listen(call);
     } else if (!(now.how & LATER)) {
         answer();
@@ -279,8 +280,10 @@ static void finish(void)
 {
     if (now.how & GOES)
         close_it(false);
-    if (now.call && now.call->listen && (now.how & DEAF) && !strcmp(now.call->method, "/both"))
+    if (now.call && now.call->listen && (now.how & DEAF) && !strcmp(now.call->method, "/both")) {
+        now.call->message = on_message;
         now.call->listen(now.call);
+    }
     now.how &= (uint8_t)~SLOW;
     if (now.full && !now.n_closed && now.x.writable) {
         now.full = false;

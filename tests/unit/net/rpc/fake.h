@@ -41,7 +41,7 @@ struct fake {
     struct net_rpc *rpc;
     struct net_rpc_config cfg; /* for fake_open */
 
-    bool deaf;                    /* callers' streams aren't listened to, until somebody calls listen */
+    bool deaf;                    /* callers' streams aren't listened to, until fake_listen */
     bool hold;                    /* calls are kept, not answered at once */
     const struct hp_status *fail; /* calls are answered so */
     struct hp_call *calls[FAKE_CALLS];
@@ -78,6 +78,7 @@ void fake_add_message(struct hp_buf *out, const char *value);
 /* The values of the framed WriteRequests in the response, with a '|' behind each. */
 char *fake_values(const struct fake_exchange *f);
 void fake_answer(struct hp_call *call, const char *value);
+void fake_listen(struct hp_call *call);
 bool fake_send(struct hp_call *call, const char *value);
 
 #endif

@@ -570,12 +570,12 @@ static void a_service_listens_when_it_likes(void **state)
     fake_body(f, body.data + body.len - 1, 1, true);
     assert_null(fake.messages.data);
     assert_int_equal(f->consumed, 0);
-    fake.calls[0]->listen(fake.calls[0]);
+    fake_listen(fake.calls[0]);
     assert_string_equal((char *)fake.messages.data, "one|two|");
     assert_int_equal(f->consumed, body.len);
     assert_int_equal(fake.n_ends, 1);
     fake_request(2, "POST", BIDI, GRPC);
-    fake.calls[1]->listen(fake.calls[1]); /* nothing has come */
+    fake_listen(fake.calls[1]); /* nothing has come */
     assert_int_equal(fake.n_ends, 1);
     hp_buf_release(&body);
 }
