@@ -461,12 +461,12 @@ BEGIN
     END LOOP;
 END
 $$;
--- Name: audit_principal(text, text[], text, text); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text) RETURNS void
+-- Name: audit_principal(text, text[], text, text, boolean); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text, p_tells_grants boolean) RETURNS void
     LANGUAGE sql
     AS $$
     INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
-    SELECT n.name, 'key', 0, p_actor, p_detail FROM (
+    SELECT n.name, 'key', 0, p_actor, p_detail || CASE WHEN p_tells_grants THEN ': ' || holdfast.grants_text(p_id, n.name) ELSE '' END FROM (
         SELECT coalesce(g.namespace, 'default') AS name FROM holdfast.principal_grant g WHERE g.principal = p_id
         UNION SELECT unnest(p_also)) n
 $$;
@@ -874,8 +874,8 @@ BEGIN
         CASE WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END, p_rate_per_s::int, p_rate_burst::int, made.version)
     RETURNING * INTO made;
     PERFORM holdfast.put_grants(p_id, p_grants);
-    PERFORM holdfast.audit_principal(p_id, '{}', p_actor, pg_catalog.format('created %s "%s"%s: %s', p_id, p_name,
-        CASE WHEN p_certificate IS NULL THEN '' ELSE pg_catalog.format(' for certificate "%s"', p_certificate) END, holdfast.grants_text(p_id)));
+    PERFORM holdfast.audit_principal(p_id, '{}', p_actor, pg_catalog.format('created %s "%s"%s', p_id, p_name,
+        CASE WHEN p_certificate IS NULL THEN '' ELSE pg_catalog.format(' for certificate "%s"', p_certificate) END), true);
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, made);
 END
 $$;
@@ -1243,15 +1243,15 @@ BEGIN
     RETURN coalesce(next, '');
 END
 $$;
--- Name: grants_text(text); Type: FUNCTION; Schema: holdfast; Owner: -
-CREATE FUNCTION holdfast.grants_text(p_id text) RETURNS text
+-- Name: grants_text(text, text); Type: FUNCTION; Schema: holdfast; Owner: -
+CREATE FUNCTION holdfast.grants_text(p_id text, p_ns text) RETURNS text
     LANGUAGE sql STABLE
     AS $$
     SELECT coalesce(pg_catalog.string_agg((ARRAY['reader', 'worker', 'operator', 'admin'])[g.role]
-        || coalesce(' in "' || g.namespace || '"', '')
+        || CASE WHEN g.namespace IS NULL THEN ' in all namespaces' ELSE '' END
         || CASE WHEN g.resource_prefix <> '' THEN ' on resources "' || g.resource_prefix || '"' ELSE '' END
-        || CASE WHEN g.operation_prefix <> '' THEN ' on operations "' || g.operation_prefix || '"' ELSE '' END, '; ' ORDER BY g.place), '')
-    FROM holdfast.principal_grant g WHERE g.principal = p_id
+        || CASE WHEN g.operation_prefix <> '' THEN ' on operations "' || g.operation_prefix || '"' ELSE '' END, '; ' ORDER BY g.place), 'nothing')
+    FROM holdfast.principal_grant g WHERE g.principal = p_id AND (g.namespace IS NULL OR g.namespace = p_ns)
 $$;
 -- Name: guard(text, text, bigint); Type: FUNCTION; Schema: holdfast; Owner: -
 CREATE FUNCTION holdfast.guard(namespace text, resource text, token bigint) RETURNS void
@@ -3197,7 +3197,7 @@ BEGIN
         UPDATE holdfast.principal p SET version = found_row.version, revoked_at = holdfast.clock(), revoked_by = p_actor
         WHERE p.id = p_id RETURNING * INTO found_row;
         PERFORM holdfast.audit_principal(p_id, '{}', p_actor,
-            pg_catalog.concat_ws(': ', pg_catalog.format('revoked %s "%s"', p_id, found_row.name), nullif(p_reason, '')));
+            pg_catalog.concat_ws(': ', pg_catalog.format('revoked %s "%s"', p_id, found_row.name), nullif(p_reason, '')), false);
     END IF;
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
 END
@@ -3271,7 +3271,6 @@ DECLARE
     t timestamptz;
     found_row holdfast.principal;
     reached text[];
-    before text;
 BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM FROM holdfast.auth_state FOR NO KEY UPDATE;
@@ -3282,7 +3281,6 @@ BEGIN
         RETURN;
     END IF;
     reached := holdfast.principal_reach(p_id);
-    before := holdfast.grants_text(p_id);
     UPDATE holdfast.auth_state s SET version = s.version + 1 RETURNING s.version INTO found_row.version;
     UPDATE holdfast.principal p SET version = found_row.version,
         expires_at = CASE WHEN p_expires_in_ms IS NULL THEN p.expires_at WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END,
@@ -3291,10 +3289,10 @@ BEGIN
     IF p_grants IS NOT NULL THEN
         PERFORM holdfast.put_grants(p_id, p_grants);
     END IF;
-    PERFORM holdfast.audit_principal(p_id, reached, p_actor, pg_catalog.format('changed %s "%s": %s', p_id, found_row.name, pg_catalog.concat_ws(', ',
-        CASE WHEN p_grants IS NOT NULL THEN pg_catalog.format('from %s to %s', before, holdfast.grants_text(p_id)) END,
+    PERFORM holdfast.audit_principal(p_id, reached, p_actor, pg_catalog.concat_ws(', ', pg_catalog.format('changed %s "%s"', p_id, found_row.name),
         CASE WHEN p_expires_in_ms IS NOT NULL THEN 'expires ' || coalesce(pg_catalog.to_char(pg_catalog.timezone('UTC', found_row.expires_at), 'YYYY-MM-DD HH24:MI:SS'), 'never') END,
-        CASE WHEN coalesce(p_rate_per_s, p_rate_burst) IS NOT NULL THEN pg_catalog.format('rate %s, burst %s', found_row.rate_per_s, found_row.rate_burst) END)));
+        CASE WHEN coalesce(p_rate_per_s, p_rate_burst) IS NOT NULL THEN pg_catalog.format('rate %s, burst %s', found_row.rate_per_s, found_row.rate_burst) END),
+        p_grants IS NOT NULL);
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
 END
 $$;
@@ -4122,8 +4120,8 @@ REVOKE ALL ON FUNCTION holdfast.attach() FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_before bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.audit_list(p_ns text, p_resource text, p_operation text, p_before bigint, p_max integer) FROM PUBLIC;
--- Name: FUNCTION audit_principal(p_id text, p_also text[], p_actor text, p_detail text); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text) FROM PUBLIC;
+-- Name: FUNCTION audit_principal(p_id text, p_also text[], p_actor text, p_detail text, p_tells_grants boolean); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text, p_tells_grants boolean) FROM PUBLIC;
 -- Name: FUNCTION auth_changes(p_epoch text, p_after bigint, p_max integer); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.auth_changes(p_epoch text, p_after bigint, p_max integer) FROM PUBLIC;
 -- Name: FUNCTION auth_note(p_used text[], p_ago_ms bigint[], p_principal text[], p_method text[], p_reason text[], p_count bigint[]); Type: ACL; Schema: holdfast; Owner: -
@@ -4187,8 +4185,8 @@ REVOKE ALL ON FUNCTION holdfast.forget_session(p_keep text[]) FROM PUBLIC;
 REVOKE ALL ON FUNCTION holdfast.get_batch(p_ns text[], p_resource text[]) FROM PUBLIC;
 -- Name: FUNCTION give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.give_turn(p_ns text, p_resource text, p_t timestamp with time zone, p_but text, p_before timestamp with time zone) FROM PUBLIC;
--- Name: FUNCTION grants_text(p_id text); Type: ACL; Schema: holdfast; Owner: -
-REVOKE ALL ON FUNCTION holdfast.grants_text(p_id text) FROM PUBLIC;
+-- Name: FUNCTION grants_text(p_id text, p_ns text); Type: ACL; Schema: holdfast; Owner: -
+REVOKE ALL ON FUNCTION holdfast.grants_text(p_id text, p_ns text) FROM PUBLIC;
 -- Name: FUNCTION guard(namespace text, resource text, token bigint); Type: ACL; Schema: holdfast; Owner: -
 REVOKE ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) FROM PUBLIC;
 GRANT ALL ON FUNCTION holdfast.guard(namespace text, resource text, token bigint) TO holdfast_user;

@@ -40,20 +40,21 @@ BEGIN
 END
 $$;
 
--- For the audit: 'admin; worker in "payments" on resources "ledger/"'.
-CREATE OR REPLACE FUNCTION holdfast.grants_text(p_id text) RETURNS text LANGUAGE sql STABLE AS $$
+-- For the audit of a namespace: 'admin; worker on resources "ledger/"': what the principal may do there.
+CREATE OR REPLACE FUNCTION holdfast.grants_text(p_id text, p_ns text) RETURNS text LANGUAGE sql STABLE AS $$
     SELECT coalesce(pg_catalog.string_agg((ARRAY['reader', 'worker', 'operator', 'admin'])[g.role]
-        || coalesce(' in "' || g.namespace || '"', '')
+        || CASE WHEN g.namespace IS NULL THEN ' in all namespaces' ELSE '' END
         || CASE WHEN g.resource_prefix <> '' THEN ' on resources "' || g.resource_prefix || '"' ELSE '' END
-        || CASE WHEN g.operation_prefix <> '' THEN ' on operations "' || g.operation_prefix || '"' ELSE '' END, '; ' ORDER BY g.place), '')
-    FROM holdfast.principal_grant g WHERE g.principal = p_id
+        || CASE WHEN g.operation_prefix <> '' THEN ' on operations "' || g.operation_prefix || '"' ELSE '' END, '; ' ORDER BY g.place), 'nothing')
+    FROM holdfast.principal_grant g WHERE g.principal = p_id AND (g.namespace IS NULL OR g.namespace = p_ns)
 $$;
 
--- An audit row in each namespace that the principal reaches into; of one that reaches into all, in `default`.
-CREATE OR REPLACE FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text) RETURNS void
+-- An audit row in each namespace that the principal reaches into, or reached into (p_also); of one that reaches into all, in `default`.
+-- What it may do elsewhere is nobody's business there.
+CREATE OR REPLACE FUNCTION holdfast.audit_principal(p_id text, p_also text[], p_actor text, p_detail text, p_tells_grants boolean) RETURNS void
 LANGUAGE sql VOLATILE AS $$
     INSERT INTO holdfast.audit (namespace, kind, token, actor, detail)
-    SELECT n.name, 'key', 0, p_actor, p_detail FROM (
+    SELECT n.name, 'key', 0, p_actor, p_detail || CASE WHEN p_tells_grants THEN ': ' || holdfast.grants_text(p_id, n.name) ELSE '' END FROM (
         SELECT coalesce(g.namespace, 'default') AS name FROM holdfast.principal_grant g WHERE g.principal = p_id
         UNION SELECT unnest(p_also)) n
 $$;
@@ -105,8 +106,8 @@ BEGIN
         CASE WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END, p_rate_per_s::int, p_rate_burst::int, made.version)
     RETURNING * INTO made;
     PERFORM holdfast.put_grants(p_id, p_grants);
-    PERFORM holdfast.audit_principal(p_id, '{}', p_actor, pg_catalog.format('created %s "%s"%s: %s', p_id, p_name,
-        CASE WHEN p_certificate IS NULL THEN '' ELSE pg_catalog.format(' for certificate "%s"', p_certificate) END, holdfast.grants_text(p_id)));
+    PERFORM holdfast.audit_principal(p_id, '{}', p_actor, pg_catalog.format('created %s "%s"%s', p_id, p_name,
+        CASE WHEN p_certificate IS NULL THEN '' ELSE pg_catalog.format(' for certificate "%s"', p_certificate) END), true);
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, made);
 END
 $$;
@@ -123,7 +124,6 @@ DECLARE
     t timestamptz;
     found_row holdfast.principal;
     reached text[];
-    before text;
 BEGIN
     PERFORM holdfast.require_read_committed();
     PERFORM FROM holdfast.auth_state FOR NO KEY UPDATE;
@@ -134,7 +134,6 @@ BEGIN
         RETURN;
     END IF;
     reached := holdfast.principal_reach(p_id);
-    before := holdfast.grants_text(p_id);
     UPDATE holdfast.auth_state s SET version = s.version + 1 RETURNING s.version INTO found_row.version;
     UPDATE holdfast.principal p SET version = found_row.version,
         expires_at = CASE WHEN p_expires_in_ms IS NULL THEN p.expires_at WHEN p_expires_in_ms > 0 THEN t + p_expires_in_ms * interval '1 ms' END,
@@ -143,10 +142,10 @@ BEGIN
     IF p_grants IS NOT NULL THEN
         PERFORM holdfast.put_grants(p_id, p_grants);
     END IF;
-    PERFORM holdfast.audit_principal(p_id, reached, p_actor, pg_catalog.format('changed %s "%s": %s', p_id, found_row.name, pg_catalog.concat_ws(', ',
-        CASE WHEN p_grants IS NOT NULL THEN pg_catalog.format('from %s to %s', before, holdfast.grants_text(p_id)) END,
+    PERFORM holdfast.audit_principal(p_id, reached, p_actor, pg_catalog.concat_ws(', ', pg_catalog.format('changed %s "%s"', p_id, found_row.name),
         CASE WHEN p_expires_in_ms IS NOT NULL THEN 'expires ' || coalesce(pg_catalog.to_char(pg_catalog.timezone('UTC', found_row.expires_at), 'YYYY-MM-DD HH24:MI:SS'), 'never') END,
-        CASE WHEN coalesce(p_rate_per_s, p_rate_burst) IS NOT NULL THEN pg_catalog.format('rate %s, burst %s', found_row.rate_per_s, found_row.rate_burst) END)));
+        CASE WHEN coalesce(p_rate_per_s, p_rate_burst) IS NOT NULL THEN pg_catalog.format('rate %s, burst %s', found_row.rate_per_s, found_row.rate_burst) END),
+        p_grants IS NOT NULL);
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
 END
 $$;
@@ -177,7 +176,7 @@ BEGIN
         UPDATE holdfast.principal p SET version = found_row.version, revoked_at = holdfast.clock(), revoked_by = p_actor
         WHERE p.id = p_id RETURNING * INTO found_row;
         PERFORM holdfast.audit_principal(p_id, '{}', p_actor,
-            pg_catalog.concat_ws(': ', pg_catalog.format('revoked %s "%s"', p_id, found_row.name), nullif(p_reason, '')));
+            pg_catalog.concat_ws(': ', pg_catalog.format('revoked %s "%s"', p_id, found_row.name), nullif(p_reason, '')), false);
     END IF;
     RETURN QUERY SELECT * FROM holdfast.principal_row(50, found_row);
 END

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/random.h"
+#include "service/check.h"
 #include "service/key.h"
 #include "store/admin_key.h"
 #include "store/cluster.h"
@@ -29,7 +30,10 @@ static enum app_exit create(const char *dsn, const char *name)
     struct svc_key key;
     struct st_problem problem;
     struct st_migrate_report report;
+    struct hp_status status;
 
+    if (!svc_check_key_name("NAME", name, &status))
+        return fail(APP_CONFIGURATION, status.message);
     if (st_migrate(dsn, NULL, &report, &problem) != ST_MIGRATE_OK)
         return fail(APP_FAILURE, problem.text);
     if (!svc_key_make(random_bytes, NULL, text, &key))

@@ -78,17 +78,27 @@ void svc_auth_notes_free(struct svc_auth_notes *notes)
 
 static const char any[] = "";
 
-static struct denial *slot(struct svc_auth_notes *notes, const char *principal, const char *method, enum hp_reason reason)
+static struct denial *find(struct svc_auth_notes *notes, const char *principal, const char *method, enum hp_reason reason)
 {
     for (size_t i = 0; i < notes->n_denials; i++) {
         struct denial *at = &notes->denials[i];
         if (at->method == method && at->reason == reason && !strcmp(at->principal, principal))
             return at;
     }
-    if (notes->n_denials >= APART && method[0])
-        return slot(notes, "", any, reason); /* NOLINT(misc-no-recursion): once */
-    if (notes->n_denials == KEPT)
-        return NULL;
+    return NULL;
+}
+
+/* Where it is counted. NULL: there is no room left (there is, for each reason). */
+static struct denial *slot(struct svc_auth_notes *notes, const char *principal, const char *method, enum hp_reason reason)
+{
+    struct denial *found = find(notes, principal, method, reason);
+    if (!found && notes->n_denials >= APART) {
+        principal = "";
+        method = any;
+        found = find(notes, principal, method, reason);
+    }
+    if (found || notes->n_denials == KEPT)
+        return found;
     struct denial *at = &notes->denials[notes->n_denials++];
     *at = (struct denial){.method = method, .reason = reason};
     strncpy(at->principal, principal, sizeof(at->principal) - 1);

@@ -268,7 +268,8 @@ bool svc_name_actor(struct svc_call *sc, const struct svc_naming *naming)
     } else {
         size_t len = (size_t)snprintf(both, sizeof(both), "%s (", name);
         hp_utf8_copy(both + len, sizeof(both) - len - 1, *actor, strlen(*actor));
-        strcat(both, ")"); /* room for it was left */
+        len = strlen(both);
+        snprintf(both + len, sizeof(both) - len, ")"); /* room for it was left */
     }
     *actor = hp_strndup(sc->arena, both, strlen(both));
     return *actor != NULL;
