@@ -5,6 +5,7 @@
  * together, by their reason. Counts that could not be noted are kept for the next time; when a key was used is told again a minute
  * later.
  */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +102,7 @@ static struct denial *slot(struct svc_auth_notes *notes, const char *principal, 
         return found;
     struct denial *at = &notes->denials[notes->n_denials++];
     *at = (struct denial){.method = method, .reason = reason};
-    strncpy(at->principal, principal, sizeof(at->principal) - 1);
+    snprintf(at->principal, sizeof(at->principal), "%s", principal);
     return at;
 }
 
