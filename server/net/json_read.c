@@ -6,75 +6,16 @@
  */
 #include "net/json_read.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "net/json_path.h"
 #include "net/json_wire.h"
 #include "proto/c/grpc.h"
 #include "proto/c/json.h"
 #include "proto/c/wire.h"
 
-enum { FIELDS_MAX = 256, SHOWN_MAX = 128 };
-
-/* One step of the path to a value. */
-struct step {
-    const struct step *up;
-    const char *name; /* of the field, or the map's key; NULL: an element */
-    size_t index;
-    bool key;
-};
-
-struct reading {
-    struct hp_buf *out;
-    struct hp_status *status;
-    const char *root; /* the message's name */
-};
-
-/* ---- refusals ---- */
-
-static void add_steps(struct hp_buf *path, const struct step *step)
-{
-    const struct step *steps[4 * HP_WIRE_DEPTH];
-    size_t n = 0;
-    for (; step && n < sizeof(steps) / sizeof(steps[0]); step = step->up)
-        steps[n++] = step;
-    while (n-- > 0) {
-        if (!steps[n]->name)
-            hp_buf_printf(path, "[%zu]", steps[n]->index);
-        else if (steps[n]->key)
-            hp_buf_printf(path, "[\"%s\"]", steps[n]->name);
-        else
-            hp_buf_printf(path, "%s%s", path->len ? "." : "", steps[n]->name);
-    }
-}
-
-static bool refuse(const struct reading *r, const struct step *at, enum hp_reason reason, const json_t *value, const char *wanted)
-{
-    struct hp_buf path = HP_BUF_INIT;
-    const char *shown = NULL;
-    size_t len = 0;
-    char *text = NULL;
-    if (json_is_string(value)) {
-        shown = json_string_value(value);
-        len = json_string_length(value);
-    } else if (value && !json_is_object(value) && !json_is_array(value)) {
-        text = json_dumps(value, JSON_ENCODE_ANY);
-        shown = text;
-        len = text ? strlen(text) : 0;
-    }
-    add_steps(&path, at);
-    hp_status_bad_field(r->status, reason, path.len ? (const char *)path.data : r->root, shown, len < SHOWN_MAX ? len : SHOWN_MAX,
-                        wanted);
-    hp_buf_release(&path);
-    free(text);
-    return false;
-}
-
-static bool malformed(const struct reading *r, const struct step *at, const json_t *value, const char *wanted)
-{
-    return refuse(r, at, HP_R_MALFORMED, value, wanted);
-}
+enum { FIELDS_MAX = 256 };
 
 /* ---- scalars ---- */
 
@@ -89,8 +30,8 @@ static bool integer_bits(ProtobufCType type, const json_t *value, uint64_t *bits
     return json_is_string(value) && json_wire_parse_integer(type, json_string_value(value), bits);
 }
 
-static bool read_enum(const struct reading *r, const struct step *at, const ProtobufCFieldDescriptor *field, const json_t *value,
-                      uint64_t *bits)
+static bool read_enum(const struct json_reading *r, const struct json_step *at, const ProtobufCFieldDescriptor *field,
+                      const json_t *value, uint64_t *bits)
 {
     const ProtobufCEnumDescriptor *type = field->descriptor;
     char wanted[96];
@@ -103,17 +44,17 @@ static bool read_enum(const struct reading *r, const struct step *at, const Prot
     if (integer_bits(field->type, value, bits))
         return true;
     snprintf(wanted, sizeof(wanted), "a name or number of %s", type->name);
-    return malformed(r, at, value, wanted);
+    return json_malformed(r, at, value, wanted);
 }
 
 /* Everything but strings, bytes and messages. */
-static bool read_bits(const struct reading *r, const struct step *at, const ProtobufCFieldDescriptor *field, const json_t *value,
-                      uint64_t *bits)
+static bool read_bits(const struct json_reading *r, const struct json_step *at, const ProtobufCFieldDescriptor *field,
+                      const json_t *value, uint64_t *bits)
 {
     switch (field->type) {
     case PROTOBUF_C_TYPE_BOOL:
         *bits = json_is_true(value);
-        return json_is_boolean(value) || malformed(r, at, value, "true or false");
+        return json_is_boolean(value) || json_malformed(r, at, value, "true or false");
     case PROTOBUF_C_TYPE_ENUM:
         return read_enum(r, at, field, value, bits);
     case PROTOBUF_C_TYPE_FLOAT:
@@ -121,31 +62,31 @@ static bool read_bits(const struct reading *r, const struct step *at, const Prot
         if (json_is_number(value) ? json_wire_real(field->type, json_number_value(value), bits)
                                   : json_is_string(value) && json_wire_parse_real(field->type, json_string_value(value), bits))
             return true;
-        return malformed(r, at, value, "a number within range, \"NaN\", \"Infinity\" or \"-Infinity\"");
+        return json_malformed(r, at, value, "a number within range, \"NaN\", \"Infinity\" or \"-Infinity\"");
     default:
-        return integer_bits(field->type, value, bits) || malformed(r, at, value, json_wire_range(field->type));
+        return integer_bits(field->type, value, bits) || json_malformed(r, at, value, json_wire_range(field->type));
     }
 }
 
 /* NOLINTBEGIN(misc-no-recursion): once a level of messages, HP_WIRE_DEPTH at most */
 
-static bool read_message(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCMessageDescriptor *type,
-                         const json_t *value);
+static bool read_message(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                         const ProtobufCMessageDescriptor *type, const json_t *value);
 
 /* Strings, bytes and messages, with their length before them. */
-static bool read_bytes(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCFieldDescriptor *field,
-                       const json_t *value)
+static bool read_bytes(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                       const ProtobufCFieldDescriptor *field, const json_t *value)
 {
     size_t start = r->out->len;
     if (field->type == PROTOBUF_C_TYPE_MESSAGE) {
         if (!read_message(r, at, depth + 1, field->descriptor, value))
             return false;
     } else if (!json_is_string(value)) {
-        return malformed(r, at, value, field->type == PROTOBUF_C_TYPE_STRING ? "a string" : "a string of base64");
+        return json_malformed(r, at, value, field->type == PROTOBUF_C_TYPE_STRING ? "a string" : "a string of base64");
     } else if (field->type == PROTOBUF_C_TYPE_STRING) {
         hp_buf_add(r->out, json_string_value(value), json_string_length(value));
     } else if (!hp_base64_decode(r->out, json_string_value(value), json_string_length(value)) && !r->out->failed) {
-        return malformed(r, at, value, "a string of base64");
+        return json_malformed(r, at, value, "a string of base64");
     }
     json_wire_close(r->out, start);
     return true;
@@ -154,8 +95,8 @@ static bool read_bytes(const struct reading *r, const struct step *at, unsigned 
 /* ---- fields ---- */
 
 /* A field that has one value; `always`: also if that is its default. */
-static bool read_single(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCFieldDescriptor *field,
-                        const json_t *value, bool always)
+static bool read_single(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                        const ProtobufCFieldDescriptor *field, const json_t *value, bool always)
 {
     size_t start = r->out->len;
     uint64_t bits = 0;
@@ -177,14 +118,14 @@ static bool read_single(const struct reading *r, const struct step *at, unsigned
     return true;
 }
 
-static bool read_array(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCFieldDescriptor *field,
-                       const json_t *value)
+static bool read_array(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                       const ProtobufCFieldDescriptor *field, const json_t *value)
 {
     bool packed = json_wire_type(field->type) != JSON_WIRE_BYTES;
-    struct step element = {.up = at};
+    struct json_step element = {.up = at};
     size_t start = 0;
     if (!json_is_array(value))
-        return malformed(r, at, value, "an array");
+        return json_malformed(r, at, value, "an array");
     if (json_array_size(value) == 0)
         return true;
     if (packed) {
@@ -207,7 +148,8 @@ static bool read_array(const struct reading *r, const struct step *at, unsigned 
 }
 
 /* A map's key, which JSON has as text. */
-static bool read_key(const struct reading *r, const struct step *at, const ProtobufCFieldDescriptor *field, const char *key)
+static bool read_key(const struct json_reading *r, const struct json_step *at, const ProtobufCFieldDescriptor *field,
+                     const char *key)
 {
     uint64_t bits = 0;
     if (field->type == PROTOBUF_C_TYPE_STRING) {
@@ -219,28 +161,28 @@ static bool read_key(const struct reading *r, const struct step *at, const Proto
     if (field->type == PROTOBUF_C_TYPE_BOOL) {
         bits = !strcmp(key, "true");
         if (!bits && strcmp(key, "false") != 0)
-            return malformed(r, at, NULL, "a key that is true or false");
+            return json_malformed(r, at, NULL, "a key that is true or false");
     } else if (!json_wire_parse_integer(field->type, key, &bits)) {
-        return malformed(r, at, NULL, "a key that is a whole number within range");
+        return json_malformed(r, at, NULL, "a key that is a whole number within range");
     }
     json_wire_tag(r->out, field->id, json_wire_type(field->type));
     json_wire_scalar(r->out, field->type, bits);
     return true;
 }
 
-static bool read_map(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCFieldDescriptor *field,
-                     const json_t *value)
+static bool read_map(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                     const ProtobufCFieldDescriptor *field, const json_t *value)
 {
     const ProtobufCMessageDescriptor *entry = field->descriptor;
     const char *key;
     json_t *one;
     if (!json_is_object(value))
-        return malformed(r, at, value, "an object");
+        return json_malformed(r, at, value, "an object");
     if (depth + 1 > HP_WIRE_DEPTH)
-        return refuse(r, at, HP_R_LIMIT, NULL, "at most 8 levels of messages");
+        return json_refuse(r, at, HP_R_LIMIT, NULL, "at most 8 levels of messages");
     json_object_foreach((json_t *)(uintptr_t)value, key, one)
     {
-        struct step step = {.up = at, .name = key, .key = true};
+        struct json_step step = {.up = at, .name = key, .key = true};
         json_wire_tag(r->out, field->id, JSON_WIRE_BYTES);
         size_t start = r->out->len;
         if (!read_key(r, &step, &entry->fields[0], key) || !read_single(r, &step, depth + 1, &entry->fields[1], one, true))
@@ -304,23 +246,23 @@ static size_t oneof_of(const ProtobufCMessageDescriptor *type, const ProtobufCFi
     return i;
 }
 
-static bool read_field(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCMessageDescriptor *type,
-                       struct said *said, const char *name, const json_t *value)
+static bool read_field(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                       const ProtobufCMessageDescriptor *type, struct said *said, const char *name, const json_t *value)
 {
     const ProtobufCFieldDescriptor *field = field_named(type, name);
-    struct step step = {.up = at, .name = field ? field->name : name};
+    struct json_step step = {.up = at, .name = field ? field->name : name};
     char wanted[128];
     if (!field) {
         snprintf(wanted, sizeof(wanted), "a field of %s", type->name);
-        return malformed(r, &step, NULL, wanted);
+        return json_malformed(r, &step, NULL, wanted);
     }
     if (!say(said->fields, (size_t)(field - type->fields)))
-        return malformed(r, &step, NULL, "the field once, not under both of its names");
+        return json_malformed(r, &step, NULL, "the field once, not under both of its names");
     if (json_is_null(value))
         return true;
     bool oneof = field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF;
     if (oneof && !say(said->oneofs, oneof_of(type, field)))
-        return malformed(r, &step, NULL, "one of the fields that exclude each other, not several");
+        return json_malformed(r, &step, NULL, "one of the fields that exclude each other, not several");
     if (field->label != PROTOBUF_C_LABEL_REPEATED)
         return read_single(r, &step, depth, field, value, oneof);
     if (hp_json_is_map(field))
@@ -328,12 +270,12 @@ static bool read_field(const struct reading *r, const struct step *at, unsigned 
     return read_array(r, &step, depth, field, value);
 }
 
-static bool read_duration(const struct reading *r, const struct step *at, const json_t *value)
+static bool read_duration(const struct json_reading *r, const struct json_step *at, const json_t *value)
 {
     int64_t seconds;
     int32_t nanos;
     if (!json_is_string(value) || !json_wire_parse_duration(json_string_value(value), &seconds, &nanos))
-        return malformed(r, at, value, "a duration such as \"1.5s\"");
+        return json_malformed(r, at, value, "a duration such as \"1.5s\"");
     if (seconds) {
         json_wire_tag(r->out, 1, JSON_WIRE_VARINT);
         json_wire_varint(r->out, (uint64_t)seconds);
@@ -345,18 +287,18 @@ static bool read_duration(const struct reading *r, const struct step *at, const 
     return true;
 }
 
-static bool read_message(const struct reading *r, const struct step *at, unsigned depth, const ProtobufCMessageDescriptor *type,
-                         const json_t *value)
+static bool read_message(const struct json_reading *r, const struct json_step *at, unsigned depth,
+                         const ProtobufCMessageDescriptor *type, const json_t *value)
 {
     struct said said = {{0}, {0}};
     const char *name;
     json_t *one;
     if (depth > HP_WIRE_DEPTH)
-        return refuse(r, at, HP_R_LIMIT, NULL, "at most 8 levels of messages");
+        return json_refuse(r, at, HP_R_LIMIT, NULL, "at most 8 levels of messages");
     if (!strcmp(type->name, "google.protobuf.Duration"))
         return read_duration(r, at, value);
     if (!json_is_object(value) || type->n_fields > FIELDS_MAX)
-        return malformed(r, at, value, "an object");
+        return json_malformed(r, at, value, "an object");
     json_object_foreach((json_t *)(uintptr_t)value, name, one)
     {
         if (!read_field(r, at, depth, type, &said, name, one))
@@ -399,7 +341,7 @@ static bool is_bounded(const char *text, size_t len)
     return true;
 }
 
-static bool no_json(const struct reading *r, const json_error_t *error)
+static bool no_json(const struct json_reading *r, const json_error_t *error)
 {
     char wanted[sizeof(error->text) + 64];
     if (json_error_code(error) == json_error_out_of_memory) {
@@ -407,16 +349,17 @@ static bool no_json(const struct reading *r, const json_error_t *error)
         return false;
     }
     snprintf(wanted, sizeof(wanted), "JSON, but line %d column %d: %s", error->line, error->column, error->text);
-    return malformed(r, NULL, NULL, wanted);
+    return json_malformed(r, NULL, NULL, wanted);
 }
 
 bool net_json_read(const ProtobufCMessageDescriptor *type, const char *text, size_t len, struct hp_buf *out,
                    struct hp_status *status)
 {
-    struct reading r = {.out = out, .status = status, .root = type->short_name};
+    struct json_reading r = {.out = out, .status = status, .root = type->short_name};
     json_error_t error;
     if (!is_bounded(text, len))
-        return refuse(&r, NULL, HP_R_LIMIT, NULL, "at most 20000 fields and elements in one message, and 8 levels of messages");
+        return json_refuse(&r, NULL, HP_R_LIMIT, NULL,
+                           "at most 20000 fields and elements in one message, and 8 levels of messages");
     json_t *value = json_loadb(len ? text : "", len, JSON_REJECT_DUPLICATES, &error);
     if (!value)
         return no_json(&r, &error);
@@ -425,7 +368,7 @@ bool net_json_read(const ProtobufCMessageDescriptor *type, const char *text, siz
     if (!read || !out->failed)
         return read;
     if (out->max)
-        return refuse(&r, NULL, HP_R_LIMIT, NULL, "a message that is not larger than its limit");
+        return json_refuse(&r, NULL, HP_R_LIMIT, NULL, "a message that is not larger than its limit");
     hp_status_set(status, HP_R_QUEUE_FULL, "out of memory");
     return false;
 }

@@ -1,8 +1,5 @@
 /*
  * rpc.c - see rpc.h: the life of a call over HTTP (drawn in rpc_call.h), and what HTTP and the services ask of it.
- *
- * Calls are used again, with their buffers and arenas, so that one which touches no database costs no allocation. Not under
- * AddressSanitizer, which is to see what is used after its end.
  */
 #include "net/rpc_call.h"
 
@@ -12,17 +9,7 @@
 
 #include "proto/c/wire.h"
 
-enum {
-    CALL_BUDGET = 1 << 20, /* of a call's arena, beyond four times its payload: as in envelope.c */
-    MAX_CALLS = 65536,
-    DEFAULT_WAIT_MS = 30000,
-    KEEP_BYTES = 16 << 10, /* larger buffers are not kept */
-#if defined(__SANITIZE_ADDRESS__)
-    SPARE_MAX = 0
-#else
-    SPARE_MAX = 512
-#endif
-};
+enum { MAX_CALLS = 65536, DEFAULT_WAIT_MS = 30000 };
 
 struct net_rpc *net_rpc_new(struct io *io, const struct net_rpc_config *cfg)
 {
@@ -46,91 +33,6 @@ struct net_rpc *net_rpc_new(struct io *io, const struct net_rpc_config *cfg)
         return NULL;
     }
     return rpc;
-}
-
-/* ---- memory ---- */
-
-static void call_destroy(struct rpc_call *rc)
-{
-    hp_arena_free(rc->spare_arena);
-    hp_grpc_reader_release(&rc->reader);
-    hp_buf_release(&rc->pending);
-    hp_buf_release(&rc->message);
-    free(rc);
-}
-
-static void keep_or_release(struct hp_buf *buf)
-{
-    if (buf->cap > KEEP_BYTES)
-        hp_buf_release(buf);
-    else
-        hp_buf_reset(buf);
-}
-
-static void call_free(struct rpc_call *rc)
-{
-    struct net_rpc *rpc = rc->rpc;
-    if (!rpc) {
-        call_destroy(rc);
-        return;
-    }
-    list_remove(&rpc->calls, &rc->node);
-    rpc->stats.in_flight--;
-    rpc->stats.held -= rc->held;
-    if (rpc->n_spare >= SPARE_MAX) {
-        call_destroy(rc);
-        return;
-    }
-    keep_or_release(&rc->reader.message);
-    keep_or_release(&rc->pending);
-    keep_or_release(&rc->message);
-    rc->next_spare = rpc->spare;
-    rpc->spare = rc;
-    rpc->n_spare++;
-}
-
-static struct rpc_call *call_new(struct net_rpc *rpc)
-{
-    struct rpc_call *rc = rpc->spare;
-    if (rc) {
-        struct rpc_call kept = {.message = rc->message, .pending = rc->pending, .spare_arena = rc->spare_arena};
-        kept.reader.message = rc->reader.message;
-        rpc->spare = rc->next_spare;
-        rpc->n_spare--;
-        *rc = kept;
-    } else {
-        rc = calloc(1, sizeof(*rc));
-        if (!rc)
-            return NULL;
-    }
-    rc->rpc = rpc;
-    list_push_back(&rpc->calls, &rc->node);
-    rpc->stats.in_flight++;
-    return rc;
-}
-
-void rpc_hold(struct rpc_call *rc)
-{
-    rc->holds++;
-}
-
-void rpc_let_go(struct rpc_call *rc)
-{
-    if (--rc->holds == 0 && !rc->x && !rc->gone_posted && (rc->answered || !rc->given))
-        call_free(rc);
-}
-
-void rpc_count_held(struct rpc_call *rc)
-{
-    size_t held = rc->reader.message.len + rc->pending.len + rc->message.len;
-    if (held <= KEEP_BYTES)
-        held = 0; /* little is part of what a call costs */
-    if (held == rc->held)
-        return;
-    rc->rpc->stats.held += held - rc->held;
-    rc->held = held;
-    if (rc->x)
-        net_exchange_hold(rc->x, held);
 }
 
 /* ---- the end of a call ---- */
@@ -229,11 +131,7 @@ static void answer(struct hp_call *call, const struct hp_status *status, const P
             end(rc, status);
         }
     }
-    if (call->arena && !rc->spare_arena && SPARE_MAX > 0)
-        rc->spare_arena = call->arena;
-    else
-        hp_arena_free(call->arena);
-    call->arena = NULL;
+    rpc_arena_back(rc);
     rpc_let_go(rc);
 }
 
@@ -272,23 +170,12 @@ static void on_deadline(struct io_timer *timer)
     rpc_let_go(rc);
 }
 
-static struct hp_arena *arena_for(struct rpc_call *rc, size_t len)
-{
-    struct hp_arena *arena = rc->spare_arena;
-    size_t budget = CALL_BUDGET + len * 4;
-    if (!arena)
-        return hp_arena_new(budget);
-    rc->spare_arena = NULL;
-    hp_arena_reset(arena, budget);
-    return arena;
-}
-
 void rpc_give(struct rpc_call *rc, const void *payload, size_t len)
 {
     struct hp_call *call = &rc->call;
     struct net_rpc *rpc = rc->rpc;
     bool streams = rc->method && (rc->method->server_streams || rc->method->client_streams);
-    call->arena = arena_for(rc, len);
+    call->arena = rpc_arena_for(rc, len);
     if (!call->arena) {
         struct hp_status status;
         hp_status_set(&status, HP_R_QUEUE_FULL, "no memory for the call");
@@ -398,7 +285,7 @@ void net_rpc_request(struct net_rpc *rpc, struct net_exchange *x)
     const struct hp_method *method = rpc->cfg.find(rpc->cfg.arg, x->path);
     if (refused_by_http(rpc, x, &head, protocol, method))
         return;
-    struct rpc_call *rc = call_new(rpc);
+    struct rpc_call *rc = rpc_call_new(rpc);
     if (!rc) {
         rpc->stats.not_calls++;
         rpc_http_refuse(x, 503, "no memory for the call", NULL);
@@ -438,13 +325,9 @@ void net_rpc_free(struct net_rpc *rpc)
         rc->gone_posted = false;
         rc->rpc = NULL;
         if (rc->answered)
-            call_destroy(rc);
+            rpc_call_free(rc);
     }
-    while (rpc->spare) {
-        struct rpc_call *rc = rpc->spare;
-        rpc->spare = rc->next_spare;
-        call_destroy(rc);
-    }
+    rpc_spare_free(rpc);
     net_gzip_free(rpc->gzip);
     hp_buf_release(&rpc->out);
     hp_buf_release(&rpc->zipped);

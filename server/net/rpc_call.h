@@ -113,11 +113,23 @@ void rpc_body_pending(struct rpc_call *rc);
 void rpc_give(struct rpc_call *rc, const void *payload, size_t len);
 /* The peer is told of an error, whatever state the call is in; a call that was given learns that it has gone. */
 void rpc_fail(struct rpc_call *rc, const struct hp_status *status);
+/* rpc_memory.c */
+
+/* A zeroed call of this port. NULL: no memory. */
+struct rpc_call *rpc_call_new(struct net_rpc *rpc);
+/* It is gone, or kept for another one. */
+void rpc_call_free(struct rpc_call *rc);
+/* Those that are kept are gone. */
+void rpc_spare_free(struct net_rpc *rpc);
 /* The call must not be freed between these two. */
 void rpc_hold(struct rpc_call *rc);
 void rpc_let_go(struct rpc_call *rc);
 /* Counts what the call holds of its request now, here and for HTTP, which may close the exchange for it. */
 void rpc_count_held(struct rpc_call *rc);
+/* For a call with a payload of this length. NULL: no memory. */
+struct hp_arena *rpc_arena_for(struct rpc_call *rc, size_t len);
+/* The call's arena, unless its service took it, is gone or kept. */
+void rpc_arena_back(struct rpc_call *rc);
 
 /* rpc_encode.c */
 
