@@ -500,11 +500,16 @@ BEGIN
             upto := s.version;
         END IF;
     END IF;
+    IF coalesce(pg_catalog.cardinality(ids), 0) = 0 THEN
+        RETURN QUERY SELECT 50::smallint, s.epoch, upto, again, is_more, holdfast.unix_ms(t), ''::text, ''::text, NULL::bytea, ''::text, 0::bigint, false,
+            0::bigint, 0::bigint, 0::bigint, '{}'::text[];
+        RETURN;
+    END IF;
     RETURN QUERY
-    SELECT 50::smallint, s.epoch, upto, again, is_more, holdfast.unix_ms(t), coalesce(p.id, '')::text, coalesce(p.name, '')::text, p.secret_hash,
-        coalesce(p.certificate, '')::text, coalesce(holdfast.unix_ms(p.expires_at), 0), coalesce(p.revoked_at IS NULL, false),
-        coalesce(p.rate_per_s, 0)::bigint, coalesce(p.rate_burst, 0)::bigint, coalesce(p.version, 0), holdfast.principal_grants(p.id)
-    FROM (VALUES (1)) AS one LEFT JOIN holdfast.principal p ON p.id = ANY (ids);
+    SELECT 50::smallint, s.epoch, upto, again, is_more, holdfast.unix_ms(t), p.id::text, p.name::text, p.secret_hash, coalesce(p.certificate, '')::text,
+        coalesce(holdfast.unix_ms(p.expires_at), 0), p.revoked_at IS NULL, p.rate_per_s::bigint, p.rate_burst::bigint, p.version,
+        holdfast.principal_grants(p.id)
+    FROM unnest(ids) AS x(id) JOIN holdfast.principal p ON p.id = x.id COLLATE "C";
 END
 $$;
 -- Name: auth_note(text[], bigint[], text[], text[], text[], bigint[]); Type: FUNCTION; Schema: holdfast; Owner: -

@@ -178,7 +178,7 @@ static void ask(struct svc_auth *auth)
 
 static void ask_anew(struct svc_auth *auth)
 {
-    auth->again = false;
+    auth->again = auth->paged = false;
     auth->asking_ms = now_ms(auth);
     ask(auth);
 }
@@ -232,12 +232,14 @@ static void on_answer(struct st_item *item)
     if (item->outcome == ST_FOUND) {
         take(auth, &item->out.auth);
         if (item->out.auth.more) {
+            auth->paged = true;
             ask(auth);
             return;
         }
         complete(auth);
         look_at_long_calls(auth);
-        if (auth->again) {
+        /* What many pages took long to tell is old by now; what has changed since is one more. */
+        if (auth->again || (auth->paged && older_than(auth, SVC_AUTH_REFRESH_MS))) {
             ask_anew(auth);
             return;
         }

@@ -33,6 +33,7 @@ struct svc_auth {
 
     struct st_item item; /* the question, while `asking` */
     bool asking, again;  /* again: what was asked is not new enough */
+    bool paged;          /* the answer has several pages */
     bool known;          /* it was answered to its end at least once */
     char epoch[64];
     int64_t version;

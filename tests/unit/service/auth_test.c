@@ -204,6 +204,27 @@ static void after_a_fail_over_all_is_read_anew_page_by_page(void **state)
         assert_true(let_in(f, keys[i]));
 }
 
+/* So many keys that they take longer to read than what is known is good for: still nobody is turned away. */
+static void what_takes_long_to_read_is_asked_about_once_more(void **state)
+{
+    struct fake *f = *state;
+    struct ring_key *key = ring_add(&ring, "k", ST_READER, "", "", "");
+    for (int i = 0; i < 3; i++)
+        ring_add(&ring, t_printf("k%d", i), ST_READER, "", "", "");
+    struct fake_call *call = get(f, key, "r");
+    for (int page = 0; page < 4; page++) {
+        fake_advance(f, 700);
+        ring_answer(f, &ring, 1);
+    }
+    assert_int_equal(call->answers, 0);
+    assert_int_equal(count(f, ST_GET), 0);
+    ring_answer(f, &ring, 1);
+    assert_int_equal(call->answers, 0);
+    assert_int_equal(count(f, ST_GET), 1);
+    assert_int_equal(count(f, ST_AUTH_CHANGES), 0);
+    ring_end_items(f);
+}
+
 static void a_key_expires_by_the_databases_clock(void **state)
 {
     struct fake *f = *state;
@@ -961,6 +982,7 @@ int main(void)
         KEYS_TEST(a_bad_key_costs_no_question_of_its_own),
         KEYS_TEST(revocation_and_changes_count_from_the_next_answer),
         KEYS_TEST(after_a_fail_over_all_is_read_anew_page_by_page),
+        KEYS_TEST(what_takes_long_to_read_is_asked_about_once_more),
         KEYS_TEST(a_key_expires_by_the_databases_clock),
         KEYS_TEST(held_calls_may_go_or_be_drained),
         KEYS_TEST(several_keys_are_none),
