@@ -1,0 +1,72 @@
+/*
+ * http_attack.h - attacks on the HTTP port, in a table, and sieges: threads that play one of them over and over.
+ *
+ * A round of an attack is a connection, or some, and what is done to the server by it; it knows how the server must end it.
+ * Attackers run with the lowest priority (nice 19): elsewhere they would have a machine of their own, here they leave the cores to
+ * the server and the honest.
+ */
+#ifndef HOLDFAST_TESTS_ROBUSTNESS_HTTP_ATTACK_H
+#define HOLDFAST_TESTS_ROBUSTNESS_HTTP_ATTACK_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "robustness/http_raw.h"
+
+/* A resource with a value of this many bytes must be there for those who ask for large answers; and one that is held. */
+#define ATTACK_LARGE "large"
+#define ATTACK_HELD  "held"
+enum { ATTACK_LARGE_BYTES = 1 << 20 };
+
+enum attack_end {
+    ATTACK_LEFT,   /* the attacker goes by itself, unless it is closed before */
+    ATTACK_GOAWAY, /* GOAWAY with this code */
+    ATTACK_STATUS, /* an answer of this status, and HTTP/1.1's connection is closed */
+    ATTACK_RST,    /* the stream is reset with this code; the connection may go on */
+    ATTACK_CLOSED  /* the connection is closed */
+};
+
+enum round {
+    ROUND_FAILED, /* there was no connection */
+    ROUND_PLAYED,
+    ROUND_CUT /* the siege was over before the server had to end it */
+};
+
+struct siege;
+
+struct attack {
+    const char *name;
+    enum attack_end end;
+    int code;
+    /* Once; returns soon after siege_over. */
+    enum round (*round)(struct siege *siege, struct raw_said *said);
+};
+
+extern const struct attack attacks_http1[], attacks_http2[]; /* ended by one without a name */
+/* The one so named. */
+const struct attack *attack_named(const char *name);
+
+enum { SIEGE_THREADS = 2 };
+
+struct siege {
+    const struct attack *attack;
+    int port;
+    pthread_t threads[SIEGE_THREADS];
+    atomic_bool over;
+    atomic_long rounds;
+    atomic_long right;  /* rounds that the server ended as it must; */
+    atomic_long broken; /* by a reset, which may overtake what was said; or it was cut */
+    pthread_mutex_t mutex;
+    char wrong[400]; /* the first one that it ended otherwise; "" = none */
+};
+
+void siege_start(struct siege *siege, const struct attack *attack, int port);
+/* Each thread has played a round at least, and they are gone. */
+void siege_stop(struct siege *siege);
+bool siege_over(struct siege *siege);
+/* For rounds that hold on to what they have: until the siege is over. */
+void siege_hold(struct siege *siege);
+
+#endif
