@@ -97,7 +97,7 @@ static ssize_t get(struct grpc_link *link, uint8_t *data, size_t size)
         if (n > 0 || (n < 0 && (errno == EAGAIN || errno == EINTR)))
             return n > 0 ? n : 0;
         tr_say(conn, "the server closed the connection%s%s%s", n < 0 ? ": " : "", n < 0 ? strerror(errno) : "",
-               conn->state == TR_GREETING ? " (grpcs:// is for those that want TLS)" : "");
+               conn->state == TR_GREETING ? "; if it wants TLS, try grpcs://" : "");
         return -1;
     }
     do { /* a record each time */
@@ -113,9 +113,9 @@ static bool speaks_http2(struct tr_conn *conn, const uint8_t *data, size_t len)
     if (len >= 5 && !memcmp(data, "HTTP/", 5))
         tr_say(conn, "the server speaks HTTP/1 only, not HTTP/2");
     else if (len >= 3 && !memcmp(data, "\0SP", 3))
-        tr_say(conn, "the server speaks nng's protocol (tcp:// is for that)");
+        tr_say(conn, "the server speaks nng's protocol: try tcp://");
     else if (len >= 3 && data[0] == 0x15 && data[1] == 3)
-        tr_say(conn, "the server speaks TLS (grpcs:// is for that)");
+        tr_say(conn, "the server speaks TLS: try grpcs://");
     else if (len >= 4 && data[3] != NGHTTP2_SETTINGS)
         tr_say(conn, "the server doesn't speak HTTP/2");
     else

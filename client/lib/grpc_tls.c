@@ -309,9 +309,9 @@ static void say(const SSL *ssl, struct tr_conn *conn)
     if (of_ssl && ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
         say_verify(ssl, conn);
     else if (of_ssl && (ERR_GET_REASON(code) == SSL_R_WRONG_VERSION_NUMBER || ERR_GET_REASON(code) == SSL_R_PACKET_LENGTH_TOO_LONG))
-        tr_say(conn, "it doesn't speak TLS (grpc:// is for that)");
+        tr_say(conn, "it doesn't speak TLS: try grpc://");
     else if (of_ssl && ERR_GET_REASON(code) == SSL_AD_REASON_OFFSET + SSL_AD_NO_APPLICATION_PROTOCOL)
-        tr_say(conn, "the server doesn't offer HTTP/2 over TLS (ALPN h2)");
+        tr_say(conn, "the server doesn't offer HTTP/2 over TLS, by ALPN");
     else if (of_ssl && ERR_GET_REASON(code) >= SSL_AD_REASON_OFFSET)
         tr_say(conn, "the server refuses TLS with us: %s", reason());
     else if (code)
@@ -333,7 +333,7 @@ enum grpc_io grpc_tls_shake(SSL *ssl, struct tr_conn *conn)
         SSL_get0_alpn_selected(ssl, &protocol, &len);
         if (len == 2 && !memcmp(protocol, "h2", 2))
             return GRPC_IO_DONE;
-        tr_say(conn, "the server doesn't offer HTTP/2 over TLS (ALPN h2)");
+        tr_say(conn, "the server doesn't offer HTTP/2 over TLS, by ALPN");
         return GRPC_IO_LOST;
     }
     result = SSL_get_error(ssl, result);

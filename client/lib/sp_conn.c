@@ -209,7 +209,7 @@ static void lost(struct tr_conn *conn)
 {
     tr_lock(conn);
     tr_say(conn, conn->state == TR_OPEN ? "the connection was lost"
-                                        : "it doesn't speak nng's protocol: is it the port of tcp:// at all?");
+                                        : "it doesn't speak nng's protocol: try grpc:// or grpcs://");
     tr_lost(conn);
     tr_unlock(conn);
 }

@@ -17,109 +17,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/lib/client.h"
+#include <holdfast/holdfast.h>
+
 #include "robustness/need.h"
 #include "robustness/oracle.h"
+#include "robustness/paused.h"
 #include "robustness/proxy.h"
 
-enum { SOON = 30000 };
-
-/* ------------------------------------------------------------------------------------------------ A */
-
-/* A transport that stops its process when it is handed a write: the library's checks are behind it. */
-static struct hfi_transport *real_transport;
-
-static void stop_and_send(struct hfi_transport *transport, unsigned endpoint, const void *data, size_t len, int64_t send_ms,
-                          int64_t reply_ms, struct hfi_exchange *exchange)
-{
-    static bool stopped;
-    (void)transport;
-    if (!stopped && memmem(data, len, "/Write", 6)) {
-        stopped = true;
-        printf("STOPS\n");
-        fflush(stdout);
-        raise(SIGSTOP);
-    }
-    real_transport->send(real_transport, endpoint, data, len, send_ms, reply_ms, exchange);
-}
-
-static const char *real_url(struct hfi_transport *transport, unsigned endpoint)
-{
-    (void)transport;
-    return real_transport->url(real_transport, endpoint);
-}
-
-static void real_stop(struct hfi_transport *transport)
-{
-    (void)transport;
-    real_transport->stop(real_transport);
-}
-
-static void real_free(struct hfi_transport *transport)
-{
-    (void)transport;
-    real_transport->free(real_transport);
-}
-
-static hf_result stopping_client(const hf_client_options *options, hf_client **client, hf_error *error)
-{
-    static struct hfi_transport transport = {
-        .n_endpoints = 1, .send = stop_and_send, .url = real_url, .stop = real_stop, .free = real_free};
-    const struct hfi_ports ports = {.clock = &hfi_system_clock, .random = &hfi_system_random, .transport = &transport};
-    char why[256];
-    if (hfi_transport_open(options->servers, NULL, &real_transport, why, sizeof(why)) != HFI_OPEN_OK)
-        return HF_FAILED;
-    return hfi_client_new(options, &ports, client, error);
-}
-
-static void say_loss(hf_lease *lease, const char *reason, void *arg)
-{
-    (void)lease;
-    (void)arg;
-    printf("LOSS %s\n", reason);
-    fflush(stdout);
-}
-
-static void write_and_say(hf_lease *lease, const char *word)
-{
-    hf_error error;
-    hf_result result = hf_write(lease, NULL, "from A", 6, NULL, &error);
-    printf("%s %s %s valid=%d\n", word, hf_result_name(result), error.reason, hf_lease_valid(lease));
-    fflush(stdout);
-}
-
-/* Holds, waits for a signal, writes, writes again, and waits for a signal to end. */
-static int be_a(const char *how, const char *url, const char *resource, int64_t ttl_ms)
-{
-    const hf_client_options options = {.servers = url, .on_loss = say_loss};
-    const hf_acquire_options acquire = {.resource = resource, .ttl_ms = ttl_ms};
-    hf_client *client = NULL;
-    hf_lease *lease = NULL;
-    hf_value value;
-    hf_error error;
-    sigset_t go;
-    int sig;
-    sigemptyset(&go);
-    sigaddset(&go, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &go, NULL);
-    hf_result made =
-        strcmp(how, "sending") == 0 ? stopping_client(&options, &client, &error) : hf_client_new(&options, &client, &error);
-    if (made != HF_OK || hf_acquire(client, &acquire, &lease, NULL, &error) != HF_OK ||
-        hf_read(client, resource, &value, &error) != HF_OK) {
-        printf("FAILED %s\n", error.message);
-        return 1;
-    }
-    hf_value_release(&value);
-    printf("HOLDING %lld\n", (long long)hf_lease_token(lease));
-    fflush(stdout);
-    sigwait(&go, &sig);
-    write_and_say(lease, "WRITE");
-    write_and_say(lease, "NEXT");
-    sigwait(&go, &sig);
-    hf_lease_free(lease);
-    hf_client_free(client);
-    return 0;
-}
+enum { SOON = PAUSED_SOON_MS };
 
 /* ------------------------------------------------------------------------------------------------ the test */
 
@@ -155,19 +60,10 @@ static void start(struct story *s)
     s->a = t_spawn(argv, NULL);
 }
 
-static bool is_stopped(void *arg)
-{
-    struct story *s = arg;
-    const char *stat = t_read_file(t_printf("/proc/%d/stat", (int)s->a->pid));
-    const char *end = strrchr(stat, ')');
-    return end && end[1] == ' ' && end[2] == 'T';
-}
-
 /* A is stopped, by itself or by us, at the point that its story wants. */
 static void stop(struct story *s)
 {
-    t_proc_expect_out(s->a, "HOLDING ", SOON);
-    s->token = strtoll(strstr(t_proc_out(s->a), "HOLDING ") + 8, NULL, 10);
+    s->token = paused_token(s->a);
     assert_true(px_wait(s->px, s->renewals, 1, SOON)); /* it keeps its lease */
     if (!strcmp(s->how, "sending")) {
         t_proc_kill(s->a, SIGUSR1);
@@ -180,7 +76,7 @@ static void stop(struct story *s)
     } else {
         t_proc_kill(s->a, SIGSTOP);
     }
-    assert_true(t_wait_for(is_stopped, s, SOON));
+    paused_await_stop(s->a);
     s->stopped_ms = t_now_ms();
 }
 
@@ -228,14 +124,7 @@ static void go_on(struct story *s)
     if (at_work)
         t_proc_kill(s->a, SIGUSR1); /* it writes the moment it runs again */
     t_proc_kill(s->a, SIGCONT);
-    t_proc_expect_out(s->a, "NEXT ", SOON);
-    t_proc_expect_out(s->a, "LOSS ", SOON);
-    const char *out = t_proc_out(s->a), *write = strstr(out, "WRITE "), *next = strstr(out, "NEXT "), *loss = strstr(out, "LOSS ");
-    /* What was under way may have been refused by the server in A's hearing, or be unknown to A; it is never OK. */
-    bool right = strstr(write, " valid=0") &&
-                 (!strncmp(write, "WRITE LOST", 10) || (!at_work && !strncmp(write, "WRITE UNKNOWN OUTCOME_LOST", 26)));
-    if (!right || strncmp(next, "NEXT LOST", 9) != 0 || strstr(loss + 1, "LOSS "))
-        fail_msg("%s: %s", s->how, out);
+    paused_check(s->a, at_work);
     assert_true(px_wait_quiet(s->px, SOON));
     assert_int_equal(px_count(s->px, s->writes).seen, at_work ? 0 : 1);
     assert_int_equal(px_count(s->px, s->renewals).seen, s->renewals_before);
@@ -289,6 +178,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_paused_holder_commits_nothing),
     };
     if (argc == 5)
-        return be_a(argv[1], argv[2], argv[3], strtoll(argv[4], NULL, 10));
+        return paused_holder(argv[1], argv[2], NULL, argv[3], strtoll(argv[4], NULL, 10));
     return cmocka_run_group_tests(tests, setup, end_serving);
 }

@@ -703,8 +703,8 @@ static void what_isnt_http2_is_told(void **state)
     static const char ping[] = {0, 0, 8, 6, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
     (void)state;
     expect_why("HTTP/1.1 400 Bad Request\r\n\r\n", 28, "HTTP/1 only");
-    expect_why(nng, sizeof(nng), "nng's protocol (tcp://");
-    expect_why(tls, sizeof(tls), "speaks TLS (grpcs://");
+    expect_why(nng, sizeof(nng), "nng's protocol: try tcp://");
+    expect_why(tls, sizeof(tls), "speaks TLS: try grpcs://");
     expect_why(ping, sizeof(ping), "doesn't speak HTTP/2");
     expect_why("220 mail.example ESMTP\r\n", 24, "doesn't speak HTTP/2");
     expect_why("", 0, "closed the connection");

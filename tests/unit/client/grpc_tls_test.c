@@ -277,7 +277,7 @@ static void what_isnt_tls_is_told(void **state)
     ERR_clear_error();
     SSL_free(ssl);
     close(fd);
-    expect_why("(grpcs:// is for those that want TLS)");
+    expect_why("if it wants TLS, try grpcs://");
     close_client();
     SSL_CTX_free(ctx);
 }
