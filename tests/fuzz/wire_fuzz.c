@@ -109,6 +109,22 @@ static const ProtobufCMessageDescriptor *const types[] = {
     &holdfast__v1__list_operations_response__descriptor,
     &holdfast__v1__list_attempts_request__descriptor,
     &holdfast__v1__list_attempts_response__descriptor,
+    &holdfast__v1__create_key_request__descriptor,
+    &holdfast__v1__create_key_response__descriptor,
+    &holdfast__v1__list_keys_request__descriptor,
+    &holdfast__v1__list_keys_response__descriptor,
+    &holdfast__v1__revoke_key_request__descriptor,
+    &holdfast__v1__revoke_key_response__descriptor,
+    &holdfast__v1__set_key_request__descriptor,
+    &holdfast__v1__set_key_response__descriptor,
+    &holdfast__v1__list_denials_request__descriptor,
+    &holdfast__v1__list_denials_response__descriptor,
+    &holdfast__v1__map_sql_role_request__descriptor,
+    &holdfast__v1__map_sql_role_response__descriptor,
+    &holdfast__v1__unmap_sql_role_request__descriptor,
+    &holdfast__v1__unmap_sql_role_response__descriptor,
+    &holdfast__v1__list_sql_roles_request__descriptor,
+    &holdfast__v1__list_sql_roles_response__descriptor,
 };
 enum { TYPES = sizeof(types) / sizeof(types[0]) };
 
