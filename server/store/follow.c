@@ -121,6 +121,7 @@ static void start(struct st_following *f, const PGresult *res)
     }
     f->epoch = epoch_of(res);
     f->begun = true;
+    f->untidy = TIDY_AFTER; /* nobody may have done it for long */
     f->caught_up_ms = st_conn_now(&f->conn);
     f->follow->begun(f->follow);
 }

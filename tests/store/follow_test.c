@@ -302,6 +302,21 @@ static void much_at_once_is_told(void **state)
     assert_int_equal(follow_stats().rows, 60000);
 }
 
+/* Autovacuum may have been quicker; but nothing is left then. */
+static void what_is_new_is_summarised_once(void **state)
+{
+    (void)state;
+    t_sql(sql, "INSERT INTO holdfast.audit (namespace, resource, kind, token) SELECT 'default', 'r', 'write', i FROM "
+               "generate_series(1, 30000) i");
+    assert_true(t_sql_int(sql, "SELECT holdfast.follow_tidy()") >= 0);
+    assert_int_equal(t_sql_int(sql, "SELECT holdfast.follow_tidy()"), 0);
+    t_sql(sql, "BEGIN; LOCK TABLE holdfast.audit IN SHARE UPDATE EXCLUSIVE MODE");
+    PGconn *other = t_connect(dsn);
+    t_sql(other, "SELECT holdfast.follow_tidy()"); /* waits for nobody for long */
+    t_sql(sql, "ROLLBACK");
+    PQfinish(other);
+}
+
 /* ------------------------------------------------------------------------------------------------ losses */
 
 static int begun_wanted;
@@ -583,6 +598,7 @@ int main(void)
         STORE_TEST(a_long_transaction_elsewhere_keeps_no_gaps),
         STORE_TEST(other_months_are_told_too),
         STORE_TEST(much_at_once_is_told),
+        STORE_TEST(what_is_new_is_summarised_once),
         STORE_TEST(a_restored_database_is_told_as_lost),
         STORE_TEST(more_gaps_than_can_be_kept_are_told_as_lost),
         STORE_TEST(nobody_is_served_without_a_query),

@@ -2,7 +2,7 @@
  * watch_test.c - LeaseService.Watch with the follower played: what is told and to whom, going on from a token, callers that don't
  * read, and every way to end.
  */
-#include "unit/service/fake.h"
+#include "unit/service/keyring.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -434,6 +434,55 @@ static void streams_are_bounded(void **state)
     assert_int_equal(f->n_follows, 1);
 }
 
+/* ---- keys ---- */
+
+static struct ring ring;
+
+static int setup_keys(void **state)
+{
+    ring_init(&ring);
+    return fake_setup_keys(state);
+}
+
+/* A key for a part of the names is told of that part, whatever it asks for; and no more when it is revoked. */
+static void a_key_is_told_what_it_may_see(void **state)
+{
+    struct fake *f = *state;
+    struct ring_key *some = ring_add(&ring, "some", ST_READER, "default", "a/", ""),
+                    *all = ring_add(&ring, "all", ST_READER, "", "", "");
+    ring_learn(f, &ring);
+    f->authorization = some->header;
+    struct fake_call *narrow = watch(f, "default", "", ""), *elsewhere = watch(f, "other", "", "");
+    fake_assert_error(elsewhere, HP_PERMISSION_DENIED, HP_R_SCOPE);
+    begin(f, 100);
+    fake_page(f, ST_FOUND, NULL, 0);
+    f->authorization = all->header;
+    struct fake_call *wide = watch(f, "default", "", T("32"));
+    struct st_lease_event was[] = {event(60, ST_EVENT_GRANT, "a/0", 1), event(61, ST_EVENT_GRANT, "b/0", 1)};
+    fake_page(f, ST_FOUND, was, 2);
+    f->authorization = some->header;
+    struct fake_call *resumed = watch(f, "default", "", T("32"));
+    fake_page(f, ST_FOUND, was, 2);
+    tell_one(f, 101, ST_EVENT_GRANT, "a/1", 1);
+    tell_one(f, 102, ST_EVENT_GRANT, "b/1", 1);
+    assert_int_equal(wide->n_sent, 5);
+    assert_int_equal(narrow->n_sent, 2);
+    assert_string_equal(sent(narrow, 1)->lease->resource, "a/1");
+    assert_int_equal(resumed->n_sent, 3);
+    assert_string_equal(sent(resumed, 1)->lease->resource, "a/0");
+    assert_string_equal(sent(resumed, 2)->lease->resource, "a/1");
+    some->revoked = true;
+    ring_change(&ring, some);
+    for (int i = 0; i < 5 && !ring_item(f, ST_AUTH_CHANGES, NULL); i++)
+        fake_advance(f, 500);
+    ring_answer(f, &ring, 0);
+    fake_assert_error(narrow, HP_UNAUTHENTICATED, HP_R_BAD_KEY);
+    fake_assert_error(resumed, HP_UNAUTHENTICATED, HP_R_BAD_KEY);
+    tell_one(f, 103, ST_EVENT_GRANT, "a/1", 1);
+    assert_int_equal(wide->n_sent, 6);
+    ring_end_items(f);
+}
+
 #define T_(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 
 int main(void)
@@ -457,6 +506,7 @@ int main(void)
         T_(a_database_that_stays_away_is_told),
         T_(what_cannot_be_watched_is_refused),
         T_(streams_are_bounded),
+        cmocka_unit_test_setup_teardown(a_key_is_told_what_it_may_see, setup_keys, fake_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
