@@ -2761,7 +2761,7 @@ COMMENT ON COLUMN holdfast.principal.name IS 'For people, and as the actor in au
 -- Name: COLUMN principal.secret_hash; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.principal.secret_hash IS 'SHA-256 of the key''s secret, which has more than 190 random bits: no salt is needed, and nobody can find it by trying.';
 -- Name: COLUMN principal.certificate; Type: COMMENT; Schema: holdfast; Owner: -
-COMMENT ON COLUMN holdfast.principal.certificate IS 'The name in the certificate (its CN), verified by TLS.';
+COMMENT ON COLUMN holdfast.principal.certificate IS 'The name in the certificate, verified by TLS: its first SAN of type URI, else DNS, else its CN.';
 -- Name: COLUMN principal.last_used_at; Type: COMMENT; Schema: holdfast; Owner: -
 COMMENT ON COLUMN holdfast.principal.last_used_at IS 'Noted once a minute by each server.';
 -- Name: COLUMN principal.rate_per_s; Type: COMMENT; Schema: holdfast; Owner: -

@@ -85,7 +85,7 @@
     X(EXPIRES, "expires", DURATION, "D", "how long the key is good for; 0s: for ever (0s)")                                        \
     X(RATE, "rate", NUMBER, "N", "calls a second and server, on average; 0: no limit (0)")                                         \
     X(BURST, "burst", NUMBER, "N", "calls at once (as many as --rate)")                                                            \
-    X(CERTIFICATE, "certificate", TEXT, "CN", "no key is made: the client certificate of this name may call")                      \
+    X(CERTIFICATE, "certificate", TEXT, "N", "no key is made: the client certificate of this name may call")                       \
     X(REVOKED, "revoked", SWITCH, NULL, "also those that were revoked")
 
 enum cli_flag {

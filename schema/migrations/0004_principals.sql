@@ -24,7 +24,7 @@ COMMENT ON TABLE holdfast.principal IS 'API keys and client certificates that ma
 COMMENT ON COLUMN holdfast.principal.id IS 'Of an API key: the part between hfk_ and the secret.';
 COMMENT ON COLUMN holdfast.principal.name IS 'For people, and as the actor in audits. Of those not revoked each has its own.';
 COMMENT ON COLUMN holdfast.principal.secret_hash IS 'SHA-256 of the key''s secret, which has more than 190 random bits: no salt is needed, and nobody can find it by trying.';
-COMMENT ON COLUMN holdfast.principal.certificate IS 'The name in the certificate (its CN), verified by TLS.';
+COMMENT ON COLUMN holdfast.principal.certificate IS 'The name in the certificate, verified by TLS: its first SAN of type URI, else DNS, else its CN.';
 COMMENT ON COLUMN holdfast.principal.last_used_at IS 'Noted once a minute by each server.';
 COMMENT ON COLUMN holdfast.principal.rate_per_s IS 'Calls a server, on average; 0 = no limit.';
 COMMENT ON COLUMN holdfast.principal.version IS 'Of the last change, from auth_state: in the order of the commits.';

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "harness/certs.h"
 #include "harness/harness.h"
 
 static struct t_server *one, *two;
@@ -327,6 +328,59 @@ static void sql_roles_are_mapped(void **state)
     t_sql(conn, "DROP ROLE %s", role);
 }
 
+/* ---- certificates ---- */
+
+struct asked {
+    const char *const *argv;
+    const char *wanted;
+};
+
+static bool is_answered(void *arg)
+{
+    const struct asked *asked = arg;
+    return strstr(t_run(asked->argv, NULL, T_PATIENCE_MS).out, asked->wanted) != NULL;
+}
+
+/* A name in a client certificate that TLS has verified is a principal, like a key. */
+static void a_certificate_may_call(void **state)
+{
+    (void)state;
+    char *dir = t_tmpdir();
+    t_cert_ca(dir, "ca");
+    t_cert(dir, "ca", "server", &(struct t_cert){.san = "DNS:localhost"});
+    t_cert(dir, "ca", "billing", &(struct t_cert){.use = "clientAuth"});
+    struct t_server *server =
+        t_server_start("--dsn", one->dsn, "--auth", "keys", "--http", "127.0.0.1:0", "--tls-cert", t_printf("%s/server.pem", dir),
+                       "--tls-key", t_printf("%s/server.key", dir), "--tls-client-ca", t_printf("%s/ca.pem", dir), NULL);
+    const char *url = t_printf("https://localhost%s/holdfast.v1.LeaseService/List", strrchr(server->http, ':'));
+    const char *const argv[] = {"curl",
+                                "-sS",
+                                "-m",
+                                "20",
+                                "--cacert",
+                                t_printf("%s/ca.pem", dir),
+                                "--cert",
+                                t_printf("%s/billing.pem", dir),
+                                "--key",
+                                t_printf("%s/billing.key", dir),
+                                url,
+                                "-H",
+                                "content-type: application/json",
+                                "-w",
+                                "[%{http_code}]",
+                                "-d",
+                                "{\"namespace\":\"default\"}",
+                                NULL};
+    struct asked bad = {argv, "BAD_KEY"}, good = {argv, "[200]"};
+    assert_true(is_answered(&bad)); /* verified, and yet nobody here */
+    assert_int_equal(ADMIN_CLI(one, "key", "create", "billing", "--role", "reader", "--certificate", "billing").status, 0);
+    assert_true(t_wait_for(is_answered, &good, T_PATIENCE_MS));
+    const char *id = t_sql(conn, "SELECT id FROM holdfast.principal WHERE certificate = 'billing'");
+    assert_int_equal(ADMIN_CLI(one, "key", "revoke", id).status, 0);
+    assert_true(t_wait_for(is_answered, &bad, T_PATIENCE_MS));
+    assert_int_equal(t_server_stop(server), 0);
+}
+
 /* Last: neither the logs nor the database have seen a secret. */
 static void no_secret_is_written_anywhere(void **state)
 {
@@ -368,6 +422,7 @@ int main(void)
         cmocka_unit_test(keys_are_changed_and_listed),
         cmocka_unit_test(use_and_denials_are_noted),
         cmocka_unit_test(sql_roles_are_mapped),
+        cmocka_unit_test(a_certificate_may_call),
         cmocka_unit_test(no_secret_is_written_anywhere),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
