@@ -1,7 +1,8 @@
 /*
  * calls_fuzz.c - the services, with a store that is played (tests/unit/service/fake.h): the bytes are a sequence of what happens,
  * each an event and a few bytes more. Calls with any payload come, acquires wait for the same few resources, begins and waits for
- * the same few operations, items end in any way that their kind may, callers go, time passes, turns are given, the server drains.
+ * the same few operations, items end in any way that their kind may, callers go, time passes, turns are given, the server drains;
+ * streams of changes are opened, go on from any token, are told, read or not, and lost.
  *
  * Whatever happens, each call is answered exactly once with a message of its type, and nothing is left behind.
  */
@@ -13,7 +14,7 @@
 #include "holdfast/v1/operation.pb-c.h"
 #include "unit/service/fake.h"
 
-enum event { CALL, ACQUIRE, DONE, PASS, GO, TURN, CANCEL, DRAIN, BEGIN, WAIT, EVENTS };
+enum event { CALL, ACQUIRE, DONE, PASS, GO, TURN, CANCEL, DRAIN, BEGIN, WAIT, WATCH, TRAIL, EVENTS };
 enum { OPEN_MAX = 24, ITEMS_MAX = 800, EVENTS_MAX = 400, STEP_MS = 40 };
 
 struct input {
@@ -123,6 +124,78 @@ static void go(struct fake *f, uint8_t which)
             fake_gone(one);
             return;
         }
+    }
+}
+
+/* ---- streams ---- */
+
+static void watch(struct fake *f, struct input *in)
+{
+    Holdfast__V1__WatchLeasesRequest request = HOLDFAST__V1__WATCH_LEASES_REQUEST__INIT;
+    uint8_t bits = next(in);
+    char token[64];
+    snprintf(token, sizeof(token), "%016llx-%x", (unsigned long long)f->mark.epoch, bits >> 2);
+    request.namespace_ = (char *)"default";
+    request.prefix = bits & 1 ? (char *)"a" : (char *)"";
+    request.resume_token = bits & 2 ? token : (char *)"";
+    fake_call(f, "/holdfast.v1.LeaseService/Watch", &request, 0);
+}
+
+static struct st_lease_event event_of(int64_t id, uint8_t bits)
+{
+    return (struct st_lease_event){.id = id,
+                                   .token = 1 + (bits & 3),
+                                   .prior = bits & 3,
+                                   .kind = (enum st_lease_event_kind)(1 + bits % 5),
+                                   .ns = "default",
+                                   .resource = resource_of(bits >> 3),
+                                   .actor = "h",
+                                   .detail = "t"};
+}
+
+static int begun; /* at which beginning; 0 = not yet */
+
+/* What the follower says, as it may: begun, then told, until it is lost. */
+static void follow(struct fake *f, uint8_t bits)
+{
+    if (begun != f->n_follows) {
+        begun = f->n_follows;
+        f->mark = (struct st_follow_mark){.epoch = 1 + (bits & 1), .high = f->mark.high + 5, .settled = f->mark.high + 1};
+        f->follow->begun(f->follow);
+    } else if (bits > 250) {
+        begun = -1;
+        f->follow->lost(f->follow, "why");
+    } else {
+        struct st_lease_event one = event_of(++f->mark.high, bits);
+        f->mark.settled = f->mark.high - (bits & 1);
+        f->follow->told(f->follow, &one, 1);
+    }
+}
+
+static void read_page(struct fake *f, uint8_t bits)
+{
+    static const enum st_outcome outcomes[] = {ST_FOUND, ST_FOUND, ST_FOUND, ST_FOUND, ST_FOUND, ST_FOUND, ST_NO_SUCH_NAMESPACE,
+                                               ST_FAILED};
+    struct st_trail *trail = list_entry(list_first(&f->trails), struct st_trail, node);
+    struct st_lease_event events[3];
+    size_t n = 0;
+    for (int64_t id = trail->after + 1; id <= trail->until && n < 3; id += 1 + (bits & 1))
+        events[n++] = event_of(id, (uint8_t)(bits + id));
+    fake_page(f, outcomes[bits % 8], events, n);
+}
+
+static void trail(struct fake *f, struct input *in)
+{
+    uint8_t what = next(in), bits = next(in);
+    if (what % 3 == 0 && f->follow) {
+        follow(f, bits);
+    } else if (what % 3 == 1 && !list_empty(&f->trails)) {
+        read_page(f, bits);
+    } else if (f->n_calls) {
+        struct fake_call *one = f->calls[bits % f->n_calls];
+        one->full = !one->full;
+        if (!one->full && !one->answers && !one->gone && one->call.writable)
+            one->call.writable(&one->call);
     }
 }
 
@@ -295,6 +368,10 @@ static void happen(struct fake *f, enum event event, struct input *in)
         begin(f, in);
     else if (event == WAIT && room)
         wait_for(f, in);
+    else if (event == WATCH && room)
+        watch(f, in);
+    else if (event == TRAIL)
+        trail(f, in);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -302,6 +379,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct input in = {data, data + size};
     void *state;
     MUST(fake_setup(&state) == 0);
+    begun = 0;
     for (int i = 0; i < EVENTS_MAX && in.at < in.end; i++) {
         uint8_t event = next(&in);
         happen(state, (enum event)(event % EVENTS), &in);
