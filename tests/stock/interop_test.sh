@@ -15,7 +15,7 @@ address=$(sed -n 's/^READY http=//p' "$scratch/ready")
 for case in empty_unary large_unary client_compressed_unary client_streaming client_compressed_streaming server_streaming ping_pong \
     empty_stream cancel_after_begin cancel_after_first_response timeout_on_sleeping_server status_code_and_message \
     unimplemented_method unimplemented_service; do
-    if out=$(timeout 30 ruby "$client" --server_host "${address%:*}" --server_port "${address##*:}" --test_case $case 2>&1); then
+    if out=$(timeout -k 5 30 ruby "$client" --server_host "${address%:*}" --server_port "${address##*:}" --test_case $case 2>&1); then
         echo "ok      $case"
     else
         echo "FAILED  $case: $out"
