@@ -61,7 +61,8 @@ checkpoint() {
     "$(pg_config --bindir)/psql" -XAtqc CHECKPOINT "${pg_dsn}postgres"
 }
 
-# start_holdfastd: on that cluster, run by the command $holdfastd_wrapper if there is one. Sets holdfastd_pid and BENCH_SERVER.
+# start_holdfastd: on that cluster, run by the command $holdfastd_wrapper if there is one. With an HTTP port
+# if $holdfastd_http is its address. Sets holdfastd_pid, BENCH_SERVER, BENCH_HTTP.
 start_holdfastd() {
     # shellcheck disable=SC2086
     ${holdfastd_wrapper-} "$BENCH_BIN/holdfastd" --dsn "${pg_dsn}holdfast" --listen tcp://127.0.0.1:0 --http "${holdfastd_http-off}" >"$scratch/holdfastd.out" 2>"$scratch/holdfastd.log" &
@@ -73,7 +74,8 @@ start_holdfastd() {
         sleep 0.2
     done
     [ -n "$BENCH_SERVER" ] || give_up "holdfastd does not serve"
-    export BENCH_SERVER
+    BENCH_HTTP=$(sed -n 's/^READY .*http=\([^ ]*\).*/\1/p' "$scratch/holdfastd.out")
+    export BENCH_SERVER BENCH_HTTP
 }
 
 # end_servers: for a trap.

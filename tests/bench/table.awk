@@ -65,7 +65,7 @@ function table(title, is_latency, w, c, p, line, i, j, k) {
 
 BEGIN {
     FS = "\t"
-    named["postgres"] = "hand-written SQL"; named["redis"] = "Redis"; named["holdfast"] = "Holdfast"
+    named["postgres"] = "hand-written SQL"; named["redis"] = "Redis"; named["holdfast"] = "Holdfast"; named["holdfast_grpc"] = "Holdfast, gRPC"
     n_peers = split(peers, peer, " ")
     n_works = split(works, work, " ")
     n_counts = split(counts, count, " ")
