@@ -197,7 +197,7 @@ struct grpc_tls *grpc_tls_new(const struct hfi_tls_files *files, char *why, size
 {
     struct grpc_tls *tls = calloc(1, sizeof(*tls));
 
-    snprintf(why, why_size, "no memory");
+    snprintf(why, why_size, "%s", "");
     if (!tls)
         return NULL;
     /* Whoever calls exit() may have clients left, whose threads still use it. */
@@ -205,9 +205,9 @@ struct grpc_tls *grpc_tls_new(const struct hfi_tls_files *files, char *why, size
     ERR_clear_error();
     tls->bio = new_bio_method();
     tls->ctx = SSL_CTX_new(TLS_client_method());
-    if (!tls->bio || !tls->ctx || !set_up(tls->ctx))
+    if (tls->bio && tls->ctx && !set_up(tls->ctx))
         wrong(why, why_size, "TLS can't be set up", reason());
-    else if (use_ca(tls->ctx, files->ca, why, why_size) && use_cert(tls->ctx, files, why, why_size))
+    else if (tls->bio && tls->ctx && use_ca(tls->ctx, files->ca, why, why_size) && use_cert(tls->ctx, files, why, why_size))
         return tls;
     grpc_tls_free(tls);
     return NULL;

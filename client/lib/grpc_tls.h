@@ -17,7 +17,7 @@
 struct tr_conn;
 struct grpc_tls;
 
-/* NULL: `why` names the file and what is wrong with it. Reads the files. */
+/* NULL: `why` names the file and what is wrong with it, or is empty: no memory. Reads the files. */
 struct grpc_tls *grpc_tls_new(const struct hfi_tls_files *files, char *why, size_t why_size) __attribute__((warn_unused_result));
 void grpc_tls_free(struct grpc_tls *tls);
 

@@ -208,8 +208,7 @@ static void sp_expire(struct tr_exchange *base)
 static void lost(struct tr_conn *conn)
 {
     tr_lock(conn);
-    tr_say(conn, conn->state == TR_OPEN ? "the connection was lost"
-                                        : "it doesn't speak nng's protocol: try grpc:// or grpcs://");
+    tr_say(conn, conn->state == TR_OPEN ? "the connection was lost" : "it doesn't speak nng's protocol: try grpc:// or grpcs://");
     tr_lost(conn);
     tr_unlock(conn);
 }

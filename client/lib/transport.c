@@ -399,7 +399,7 @@ static enum hfi_open_result set_up_tls(struct tr_transport *t, const struct hfi_
     for (unsigned i = 0; i < t->port.n_endpoints; i++) {
         if (t->conns[i].address.kind == TR_GRPCS) {
             t->tls = grpc_tls_new(files ? files : &none, why, why_size);
-            return t->tls ? HFI_OPEN_OK : HFI_OPEN_BAD_TLS;
+            return t->tls ? HFI_OPEN_OK : *why ? HFI_OPEN_BAD_TLS : HFI_OPEN_NO_MEMORY;
         }
     }
     return HFI_OPEN_OK;

@@ -1,7 +1,7 @@
 /*
  * client_test.c - each allocation of the client library fails once in turn, for a client, an acquire, a write and a release,
- * against a real server. What a call says is so in the database, and HF_UNKNOWN is the only answer that says nothing; the next call
- * works.
+ * against a real server, over nng's protocol and over gRPC with TLS (of which OpenSSL's and nghttp2's own allocations don't fail).
+ * What a call says is so in the database, and HF_UNKNOWN is the only answer that says nothing; the next call works.
  */
 #include "harness/harness.h"
 
@@ -11,11 +11,14 @@
 #include <holdfast/holdfast.h>
 
 #include "failing/points.h"
+#include "harness/certs.h"
 
 enum { POINTS_MAX = 1000, WATCH_S = 60, TIMEOUT_MS = 20000 };
 
 static struct t_server *server;
 static PGconn *sql;
+static const char *urls[2], *ca; /* nng's, grpcs */
+static int over;                 /* which of them */
 
 enum step { NEW, ACQUIRE, WRITE, RELEASE, STEPS };
 static const char *const step_names[STEPS] = {"hf_client_new", "hf_acquire", "hf_write", "hf_release"};
@@ -37,7 +40,7 @@ struct tally {
 
 static hf_result call_new(struct run *run, hf_error *error)
 {
-    hf_client_options options = {.servers = server->url, .holder = "me", .timeout_ms = TIMEOUT_MS};
+    hf_client_options options = {.servers = urls[over], .holder = "me", .timeout_ms = TIMEOUT_MS, .tls_ca_file = ca};
     return hf_client_new(&options, &run->client, error);
 }
 
@@ -159,12 +162,12 @@ static void run_step(enum step step, int64_t wait_ms)
         struct run run = {.step = step, .wait_ms = wait_ms};
         before = tally.points;
         plan.from = before + 1;
-        snprintf(run.resource, sizeof(run.resource), "%s-%d-%ld", step_names[step], (int)wait_ms, plan.from);
+        snprintf(run.resource, sizeof(run.resource), "%s-%d-%d-%ld", step_names[step], over, (int)wait_ms, plan.from);
         one(&run, &plan, &tally);
         assert_true(tally.points < POINTS_MAX);
     } while (tally.points > before);
     fp_watch(0);
-    printf("%s%s: %ld points of memory, %lld ms: %ld done, %ld refused, %ld unknown\n", step_names[step],
+    printf("%s, %.5s%s: %ld points of memory, %lld ms: %ld done, %ld refused, %ld unknown\n", step_names[step], urls[over],
            wait_ms ? ", may wait" : "", tally.points, (long long)(t_now_ms() - began), tally.done, tally.refused, tally.unknown);
     fflush(stdout);
     assert_true(tally.points > 0);
@@ -172,39 +175,45 @@ static void run_step(enum step step, int64_t wait_ms)
 
 static void a_client(void **state)
 {
-    (void)state;
+    over = *state != NULL;
     run_step(NEW, 0);
 }
 
 static void an_acquire(void **state)
 {
-    (void)state;
+    over = *state != NULL;
     run_step(ACQUIRE, 0);
 }
 
 static void an_acquire_that_may_wait(void **state)
 {
-    (void)state;
+    over = *state != NULL;
     run_step(ACQUIRE, 5000);
 }
 
 static void a_write(void **state)
 {
-    (void)state;
+    over = *state != NULL;
     run_step(WRITE, 0);
 }
 
 static void a_release(void **state)
 {
-    (void)state;
+    over = *state != NULL;
     run_step(RELEASE, 0);
 }
 
 static int setup(void **state)
 {
     (void)state;
-    char *dsn = t_database();
-    server = t_server_start("--dsn", dsn, NULL);
+    char *dsn = t_database(), *dir = t_tmpdir();
+    t_cert_ca(dir, "ca");
+    t_cert(dir, "ca", "server", &(struct t_cert){.san = "IP:127.0.0.1"});
+    ca = t_printf("%s/ca.pem", dir);
+    server = t_server_start("--dsn", dsn, "--http", "127.0.0.1:0", "--tls-cert", t_printf("%s/server.pem", dir), "--tls-key",
+                            t_printf("%s/server.key", dir), NULL);
+    urls[0] = server->url;
+    urls[1] = t_printf("grpcs://%s", server->http);
     sql = t_connect(dsn);
     return 0;
 }
@@ -217,9 +226,13 @@ static int teardown(void **state)
 
 int main(void)
 {
+#define OVER_BOTH(test)                                                                                                            \
+    cmocka_unit_test(test),                                                                                                        \
+    {                                                                                                                              \
+        "grpcs: " #test, test, NULL, NULL, &over                                                                                   \
+    }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_client), cmocka_unit_test(an_acquire), cmocka_unit_test(an_acquire_that_may_wait),
-        cmocka_unit_test(a_write),  cmocka_unit_test(a_release),
+        OVER_BOTH(a_client), OVER_BOTH(an_acquire), OVER_BOTH(an_acquire_that_may_wait), OVER_BOTH(a_write), OVER_BOTH(a_release),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
