@@ -17,7 +17,7 @@
 #include "net/tls.h"
 #include "proto/c/arena.h"
 
-enum { LINGER_MS = 2000 };
+enum { LINGER_MS = 2000, SLOW_MS = 2000 };
 
 int64_t http_now(const struct net_http *http)
 {
@@ -88,11 +88,34 @@ static struct http_conn *conn_new(struct net_http *http, int fd)
 
 static void on_timer(struct io_timer *timer);
 
+/* It has nothing but requests that aren't whole, and they take longer than any should. */
+static bool is_slow(const struct http_conn *conn)
+{
+    const struct list_node *node = list_first(&conn->open);
+    const struct http_x *first = node ? list_entry(node, struct http_x, node) : NULL;
+    if (!first || (size_t)conn->n_receiving != conn->open.count)
+        return false;
+    return http_now(conn->http) - (first->offered ? first->x.received_ms : conn->amid_ms) >= SLOW_MS;
+}
+
+/* The one to be closed so that another may come: the longest idle, or else a slow one, lest those whose bodies never end keep all
+ * others out. */
+static struct http_conn *dispensable(const struct net_http *http)
+{
+    if (!list_empty(&http->idle))
+        return list_entry(list_first(&http->idle), struct http_conn, node);
+    for (struct list_node *node = list_first(&http->busy); node; node = list_next(&http->busy, node))
+        if (is_slow(list_entry(node, struct http_conn, node)))
+            return list_entry(node, struct http_conn, node);
+    return NULL;
+}
+
 void http_on_accept(struct net_listener *listener, int fd)
 {
     struct net_http *http = list_entry(listener, struct net_http, listener);
-    if (http->stats.connections >= http->cfg.max_connections && !list_empty(&http->idle)) {
-        http_close(list_entry(list_first(&http->idle), struct http_conn, node));
+    struct http_conn *least = http->stats.connections >= http->cfg.max_connections ? dispensable(http) : NULL;
+    if (least) {
+        http_close(least);
         http->stats.refused++;
     }
     struct http_conn *conn = http->stats.connections < http->cfg.max_connections ? conn_new(http, fd) : NULL;
