@@ -174,7 +174,7 @@ struct st_following {
     struct list trails;       /* pages that are wanted */
     struct st_trail *reading; /* the first of them, while it is asked for */
     enum st_follow_step step; /* in flight, or the last one */
-    bool ignored;               /* what is in flight matters no more */
+    bool ignored;             /* what is in flight matters no more */
     PGresult *res;            /* of it: rows, or an error */
     int64_t looks, rows, failures;
 };
