@@ -17,7 +17,7 @@
 #include "net/http_conn.h"
 #include "proto/c/arena.h"
 
-enum { SESSION_MAX = 4 << 20, RESERVE = 256 << 10, PURSE = 1000, A_SECOND = 200, A_FRAME = 2 };
+enum { SESSION_MAX = 2 << 20, RESERVE = 256 << 10, PURSE = 1000, A_SECOND = 200, A_FRAME = 2 };
 
 /* ---- memory ---- */
 

@@ -59,6 +59,7 @@ static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const
     x->too_large |= x->head_bytes > max;
     if (x->too_large || x->offered) /* trailers are counted and forgotten */
         return 0;
+    x->expects |= is(name, name_len, "expect") && is(value, value_len, "100-continue");
     bool taken =
         *name == ':' ? take_pseudo(x, name, name_len, value, value_len) : http_x_field(x, name, name_len, value, value_len);
     return taken ? 0 : NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -94,8 +95,7 @@ static void take_head(struct http_conn *conn, struct http_x *x, bool end)
         respond_plainly(x, 501);
     else
         http_x_offer(x);
-    const char *expect = x->responded || x->over || end ? NULL : net_exchange_header(&x->x, "expect");
-    if (expect && !strcmp(expect, "100-continue")) {
+    if (x->expects && !x->responded && !x->over && !end) {
         nghttp2_nv nv = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
         nghttp2_submit_headers(conn->session, NGHTTP2_FLAG_NONE, x->stream, NULL, &nv, 1, NULL);
     }

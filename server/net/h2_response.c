@@ -2,7 +2,6 @@
  * h2_response.c - see http_conn.h: what leaves on an HTTP/2 session. The body waits in the exchange until nghttp2 asks for it, as
  * the peer's windows allow; the trailers are submitted when the last of it has been taken, and by nothing else.
  */
-#include <stdio.h>
 #include <string.h>
 
 #include "net/http_conn.h"
@@ -51,9 +50,8 @@ void h2_respond(struct http_x *x, int status, const struct net_header *headers, 
 {
     nghttp2_nv nv[HEADERS_MAX + 1];
     nghttp2_data_provider provider = {.source.ptr = x, .read_callback = on_read};
-    char text[12];
-    int len = snprintf(text, sizeof(text), "%d", status);
-    nv[0] = (nghttp2_nv){(uint8_t *)":status", (uint8_t *)text, 7, (size_t)len, NGHTTP2_NV_FLAG_NONE};
+    uint8_t text[3] = {(uint8_t)('0' + status / 100 % 10), (uint8_t)('0' + status / 10 % 10), (uint8_t)('0' + status % 10)};
+    nv[0] = (nghttp2_nv){(uint8_t *)":status", text, 7, sizeof(text), NGHTTP2_NV_FLAG_NONE};
     n = n < HEADERS_MAX ? n : HEADERS_MAX;
     for (size_t i = 0; i < n; i++)
         nv[i + 1] = (nghttp2_nv){(uint8_t *)(uintptr_t)headers[i].name, (uint8_t *)(uintptr_t)headers[i].value,

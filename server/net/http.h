@@ -2,8 +2,18 @@
  * http.h - the HTTP port: one listener for HTTP/2 and HTTP/1.1, with or without TLS, and the exchanges that come in.
  *
  * An exchange is one request and its response, whichever version carries it; what answers it (gRPC, Connect, pages) knows no
- * version. All on the loop's thread. Memory is bounded per connection and in all: a request's body is only received as fast as it
- * is consumed, and a response that isn't read makes net_exchange_write say so.
+ * version. All on the loop's thread. Names of the files that do it are in http_conn.h.
+ *
+ * Memory. A request's body is only received as fast as it is consumed: at most 128 KiB of one and 1 MiB of all requests of a
+ * connection are there. A response that isn't read makes net_exchange_write say so beyond max_unread. These, what handlers say
+ * they hold, request headers, and what HTTP/2's session of a connection needs beyond 64 KiB count for max_bytes; when more is held
+ * in all, the connections for which most is held are closed. Of what isn't counted an idle connection takes 2 KiB over HTTP/1.1 and
+ * 14 KiB over HTTP/2 (measured; a stream is another 1 KiB), and any connection 100 KiB at the very most, with TLS 200 KiB. So the
+ * port as a whole takes max_bytes + max_connections * 100 KiB (200 KiB) in the worst case.
+ *
+ * A client that sends no more (it has shut its half of the connection) isn't there any more, unless its answer is complete already:
+ * its exchanges are closed, so that nobody works or waits for it. A pipelined request (HTTP/1.1) begins when the answer before
+ * has left.
  */
 #ifndef HOLDFAST_NET_HTTP_H
 #define HOLDFAST_NET_HTTP_H

@@ -85,6 +85,7 @@ struct http_conn {
     struct hp_buf out; /* to be sent, and not by the kernel yet */
     size_t out_at;     /* sent of it */
     size_t counted;    /* bytes of it, and of TLS, in `bytes` */
+    size_t excess;     /* bytes of memory beyond what each connection may have, in `bytes` */
     size_t bytes;      /* held for it */
     int64_t amid_ms;   /* when what it is in the middle of began: a handshake, a header, lingering; 0 = nothing */
     int64_t idle_ms;   /* when it became idle */
@@ -120,6 +121,7 @@ struct http_x {
     struct net_header *fields; /* while the header comes in: offsets in `text` */
     size_t n_fields, fields_cap;
     struct hp_buf text; /* of the request's header */
+    size_t head_cost;   /* of memory for the header and itself, in `bytes` */
     size_t head_bytes;  /* of the header, as max_headers counts; trailers too */
     struct hp_buf out;  /* HTTP/2: the response's body that wasn't framed yet */
     size_t out_at;
@@ -139,6 +141,7 @@ struct http_x {
     bool streamed;  /* HTTP/1.1: answered piece by piece: without a bound in time for all of it */
     bool full;      /* net_exchange_write has said no */
     bool too_large; /* its header */
+    bool expects;   /* HTTP/2: Expect: 100-continue */
     bool offered;   /* the handler has it */
 };
 

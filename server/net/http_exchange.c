@@ -90,9 +90,9 @@ void http_x_over(struct http_x *x, bool complete)
     conn->n_receiving -= !x->request_ended;
     conn->n_unsent -= unsent;
     conn->n_full -= x->full;
-    http_count(conn, -(ssize_t)(unsent + x->unconsumed + x->held));
+    http_count(conn, -(ssize_t)(unsent + x->unconsumed + x->held + x->head_cost));
     conn->unconsumed -= x->unconsumed;
-    x->unconsumed = x->held = 0;
+    x->unconsumed = x->held = x->head_cost = 0;
     hp_buf_reset(&x->out);
     x->out_at = 0;
     conn->http->stats.streams--;
@@ -177,6 +177,8 @@ void http_x_settle(struct http_x *x)
     }
     x->x.headers = x->fields;
     x->x.n_headers = x->n_fields;
+    x->head_cost = sizeof(*x) + x->text.cap + x->fields_cap * sizeof(*x->fields);
+    http_count(x->conn, (ssize_t)x->head_cost);
     if (!x->x.authority) {
         const char *host = net_exchange_header(&x->x, "host");
         x->x.authority = host ? host : "";

@@ -17,6 +17,7 @@ enum {
     KEPT = 4 << 10,           /* of a buffer's memory, once it is empty */
     PIPELINED = 16 << 10,     /* bytes behind a request in progress, beyond which no more are read */
     LINGER_BYTES = 256 << 10, /* that are thrown away */
+    SESSION_FREE = 64 << 10   /* of an HTTP/2 session's memory, which counts for nothing */
 };
 
 static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -28,15 +29,20 @@ size_t http_unsent(const struct http_conn *conn)
     return conn->out.len - conn->out_at + (conn->tls ? net_tls_out(conn->tls)->len : 0);
 }
 
+/* What else is held for it beyond what each connection may have. */
+static size_t excess(const struct http_conn *conn)
+{
+    return conn->in.cap + (conn->session_bytes > SESSION_FREE ? conn->session_bytes - SESSION_FREE : 0);
+}
+
 static void recount(struct http_conn *conn)
 {
-    size_t now = http_unsent(conn);
-    if (now == conn->counted)
-        return;
-    if (!conn->counted)
+    size_t now = http_unsent(conn), more = excess(conn);
+    http_count(conn, (ssize_t)(now + more) - (ssize_t)(conn->counted + conn->excess));
+    conn->excess = more;
+    if (!conn->counted && now)
         conn->sent_ms = http_now(conn->http);
     conn->http->unsent += now - conn->counted;
-    http_count(conn, (ssize_t)now - (ssize_t)conn->counted);
     conn->counted = now;
 }
 

@@ -165,7 +165,7 @@ static void bodies_not_consumed(void **state)
     for (int i = 0; i < 10; i++)
         expect_ok(client, get(client, "/ok"));
     assert_int_equal(web_counted(web, WEB_BODY_BYTES), MB);
-    assert_int_equal(web_stats(web).bytes, MB);
+    assert_in_range(web_stats(web).bytes, MB, MB + (64 << 10));
     release(web);
     for (int i = 0; i < 20; i++) /* answered, and the rest isn't wanted */
         assert_string_equal(finish(client, first + 2 * i)->trailer, "bye");
@@ -198,7 +198,7 @@ static void responses_not_read(void **state)
         expect_ok(client, head);
     }
     assert_in_range(web_counted(web, WEB_WRITTEN), 8 * 100000, 8 * (100000 + 10000 + 2 * 16384));
-    assert_true(web_stats(web).bytes <= 8 * (100000 + 16384));
+    assert_true(web_stats(web).bytes <= 8 * (100000 + 16384 + 5000));
     for (int i = 0; i < 8; i++)
         web2_cancel(client, ids[i]);
     web2_send(client);
@@ -310,7 +310,7 @@ static void cancelled(void **state)
     web2_cancel(client, held);
     web2_send(client);
     web_await(web, WEB_CUT_OFF, 1);
-    assert_int_equal(web_stats(web).bytes, 1000);
+    assert_in_range(web_stats(web).bytes, 1000, 6000);
     release(web);
     expect_ok(client, kept);
     get(client, "/hold");

@@ -190,7 +190,7 @@ static void response_not_read(void **state)
     for (; !web_counted(web, WEB_TOLD_FULL) || written != web_counted(web, WEB_WRITTEN); t_sleep_ms(SOON_MS))
         written = web_counted(web, WEB_WRITTEN); /* until the kernel's buffers are full */
     assert_true(written < 50 * MB);
-    assert_true(web_stats(web).bytes <= 100000 + (16 << 10) + 1000);
+    assert_true(web_stats(web).bytes <= 100000 + (16 << 10) + 5000);
     char *text = web_hear(fd, "\r\n\r\n");
     size_t n = 0, got;
     char bytes[65536];
@@ -551,7 +551,7 @@ static void too_much_held(void **state)
     web_hear_end(greedy);
     web_await(web, WEB_REQUESTS, 3);
     web_await(web, WEB_CUT_OFF, 1);
-    assert_int_equal(web_stats(web).bytes, 401000);
+    assert_in_range(web_stats(web).bytes, 401000, 411000);
     web_ask(web, CLOSE("/release"));
     t_contains(web_hear(held, "\r\n0\r\n\r\n"), "held");
     t_contains(web_hear(other, "\r\n0\r\n\r\n"), "held");
