@@ -73,7 +73,7 @@ static int64_t acquire(int port, const char *resource, const char *more)
     return strtoll(token + strlen("\"token\":\""), NULL, 10);
 }
 
-/* A value as large as values may be. */
+/* Values as large as values may be. */
 static void write_large(int port)
 {
     int64_t token = acquire(port, ATTACK_LARGE, "");
@@ -87,6 +87,13 @@ static void write_large(int port)
     free(value);
     if (said->status != 200)
         fail_msg("%d: %s", said->status, said->text);
+    t_sql(
+        conn,
+        "INSERT INTO holdfast.resource (namespace, name, fence) SELECT namespace, name || '-' || i, fence FROM holdfast.resource, "
+        "generate_series(0, %d) i WHERE name = '" ATTACK_LARGE "'; "
+        "INSERT INTO holdfast.resource_value (namespace, resource, version, token, updated_at, value) SELECT namespace, resource "
+        "|| '-' || i, version, token, updated_at, value FROM holdfast.resource_value, generate_series(0, %d) i",
+        ATTACK_LARGE_MANY - 1, ATTACK_LARGE_MANY - 1);
 }
 
 static struct t_server *start_tls(const char *dsn)

@@ -15,10 +15,11 @@
 
 #include "robustness/http_raw.h"
 
-/* A resource with a value of this many bytes must be there for those who ask for large answers; and one that is held. */
+/* Resources with values of this many bytes must be there for those who ask for large answers: one, and so many more, "large-0" and
+ * so on. And one that is held. */
 #define ATTACK_LARGE "large"
 #define ATTACK_HELD  "held"
-enum { ATTACK_LARGE_BYTES = 1 << 20 };
+enum { ATTACK_LARGE_BYTES = 1 << 20, ATTACK_LARGE_MANY = 120 };
 
 enum attack_end {
     ATTACK_LEFT,   /* the attacker goes by itself, unless it is closed before */

@@ -246,6 +246,20 @@ static enum round zero_windows(struct siege *siege, struct raw_said *said)
     return say_deaf(siege, &out);
 }
 
+/* The same of as many values, which the database gives all together. */
+static enum round many_large(struct siege *siege, struct raw_said *said)
+{
+    struct hp_buf out = HP_BUF_INIT;
+    char json[128];
+    (void)said;
+    raw_hello(&out, 0);
+    for (uint32_t i = 0; i < ATTACK_LARGE_MANY; i++) {
+        snprintf(json, sizeof(json), "{\"namespace\":\"default\",\"resource\":\"" ATTACK_LARGE "-%u\"}", i);
+        raw_call(&out, 2 * i + 1, RAW_READ, json);
+    }
+    return say_deaf(siege, &out);
+}
+
 /* Each SETTINGS opens all windows by one byte more: 15 bytes bring about 120 frames. */
 static enum round tiny_windows(struct siege *siege, struct raw_said *said)
 {
@@ -341,6 +355,7 @@ const struct attack attacks_http2[] = {
     {"HPACK bomb", ATTACK_GOAWAY, RAW_ENHANCE_YOUR_CALM, hpack_bomb},
     {"window overflow", ATTACK_GOAWAY, RAW_FLOW_CONTROL_ERROR, window_overflow},
     {"zero windows", ATTACK_LEFT, 0, zero_windows},
+    {"zero windows, many values", ATTACK_LEFT, 0, many_large},
     {"tiny windows", ATTACK_LEFT, 0, tiny_windows},
     {"never read", ATTACK_LEFT, 0, never_read},
     {"garbage in HTTP/2", ATTACK_CLOSED, 0, garbage},
