@@ -33,8 +33,8 @@ print(next((m.ok for m in methods if m.method.endswith(sys.argv[1])), 0))' "$1"
 
 /usr/bin/python3 -c 'import checks as c; from callers import Grpc; c.grant(Grpc(), "load")'
 load "read" ResourceService/Read 'c.read("load")' 4000 -c 8 -m 32
-load "renew" LeaseService/Renew 'c.renew("load", 1)' 4000 -c 8 -m 32
-load "held" LeaseService/Acquire 'c.acquire("load")' 2000 -c 8 -m 32
+load "renew" LeaseService/Renew 'c.renew("load", 1)' 800 -c 8 -m 32
+load "held" LeaseService/Acquire 'c.acquire("load")' 500 -c 8 -m 32
 load "one after the other" ResourceService/Read 'c.read("load")' 300 -c 1 -m 1
 load "many connections" ResourceService/Read 'c.read("load")' 2000 -c 200 -m 10
 exit $failed
