@@ -167,6 +167,21 @@ static void on_call(void *arg, struct hp_call *call)
     svc_dispatch(svc, call);
 }
 
+void rooms_dispatch(struct hp_call *call)
+{
+    call->received_ms = io->now_ms(io);
+    fp_enter();
+    svc_dispatch(svc, call);
+    fp_leave();
+}
+
+void rooms_gone(struct hp_call *call)
+{
+    fp_enter();
+    call->gone(call);
+    fp_leave();
+}
+
 void rooms_answer(const struct rooms_call *call, const ProtobufCMessageDescriptor *response, struct rooms_answer *out)
 {
     *out = (struct rooms_answer){.dropped = call->dropped};

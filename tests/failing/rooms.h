@@ -49,6 +49,11 @@ bool rooms_is_over(void *call);
 /* All connections serve, and nothing is in flight. */
 void rooms_run_until_quiet(int ms);
 
+/* A call by a transport of the test's own: for streams. Its `gone`, likewise. */
+struct hp_call;
+void rooms_dispatch(struct hp_call *call);
+void rooms_gone(struct hp_call *call);
+
 void rooms_answer(const struct rooms_call *call, const ProtobufCMessageDescriptor *response, struct rooms_answer *out);
 void rooms_answer_free(struct rooms_answer *answer);
 
