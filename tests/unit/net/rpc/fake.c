@@ -296,6 +296,22 @@ void fake_close(struct fake_exchange *f, bool complete)
     f->n_names = 0;
 }
 
+static void exchange_free(struct fake_exchange *f)
+{
+    hp_buf_release(&f->headers);
+    hp_buf_release(&f->trailers);
+    hp_buf_release(&f->body);
+    free(f);
+}
+
+void fake_forget(struct fake_exchange *f)
+{
+    assert_ptr_equal(f, fake.exchanges[fake.n_exchanges - 1]);
+    fake_close(f, f->ended);
+    fake.n_exchanges--;
+    exchange_free(f);
+}
+
 void fake_read(struct fake_exchange *f)
 {
     f->room += f->body.len;
@@ -400,13 +416,8 @@ int fake_teardown(void **state)
     assert_null(fake.timer);
     assert_null(fake.tasks);
     net_rpc_free(fake.rpc);
-    for (size_t i = 0; i < fake.n_exchanges; i++) {
-        struct fake_exchange *f = fake.exchanges[i];
-        hp_buf_release(&f->headers);
-        hp_buf_release(&f->trailers);
-        hp_buf_release(&f->body);
-        free(f);
-    }
+    for (size_t i = 0; i < fake.n_exchanges; i++)
+        exchange_free(fake.exchanges[i]);
     hp_buf_release(&fake.messages);
     return 0;
 }

@@ -63,6 +63,8 @@ void fake_open(void);
 struct fake_exchange *fake_request(int version, const char *method, const char *path, const char *headers);
 void fake_body(struct fake_exchange *f, const void *data, size_t len, bool end);
 void fake_close(struct fake_exchange *f, bool complete);
+/* The one that was made last is closed, and forgotten. */
+void fake_forget(struct fake_exchange *f);
 /* The peer has read all, and reads on. */
 void fake_read(struct fake_exchange *f);
 /* The response's header or trailer, or NULL. */

@@ -219,6 +219,20 @@ static void a_message_is_no_larger_than_its_limit(void **state)
     free(body);
 }
 
+/* What one leaves is nothing to the next, also not of its budget. */
+static void calls_follow_each_other(void **state)
+{
+    char value[200];
+    (void)state;
+    for (int i = 0; i < 20000; i++) {
+        snprintf(value, sizeof(value), "%0*d", i % 190, i);
+        struct fake_exchange *f = echo(GRPC, value);
+        assert_true(f->body.len > strlen(value));
+        assert_memory_equal(f->body.data + f->body.len - strlen(value), value, strlen(value));
+        fake_forget(f);
+    }
+}
+
 /* ---- compression ---- */
 
 static void add_zipped(struct hp_buf *out, const void *message, size_t len)
@@ -653,6 +667,7 @@ int main(void)
         TEST(headers_are_metadata),
         TEST(a_request_is_exactly_one_message),
         TEST(a_message_is_no_larger_than_its_limit),
+        TEST(calls_follow_each_other),
         TEST(gzip_is_understood),
         TEST(a_bomb_is_no_larger_than_the_limit),
         TEST(an_answer_is_compressed_where_that_is_wanted_and_pays),
