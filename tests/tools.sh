@@ -46,7 +46,7 @@ run_tidy() {
     say "tidy: checking ${*:-all C files} with clang-tidy 14"
     # It needs to know how files are compiled, and the generated headers.
     if ! { [ -f build/dev/build.ninja ] || cmake --preset dev --fresh; } >"$log" 2>&1 ||
-        ! cmake --build --preset dev --target hf_messages hf_schema >>"$log" 2>&1; then
+        ! cmake --build --preset dev --target hf_messages hf_schema hf_interop >>"$log" 2>&1; then
         tail -n 100 "$log"
         give_up "tidy: dev could not be configured"
     fi
