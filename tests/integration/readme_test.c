@@ -57,6 +57,14 @@ static void test_curl(void **state)
     assert_non_null(strstr(result.out, "{\"current\":{\"remainingMs\":"));
 }
 
+static void test_keys(void **state)
+{
+    (void)state;
+    struct t_result result = shell(block("keys"));
+    expect_fine(result, "hfk_");
+    assert_non_null(strstr(strstr(result.out, "hfk_"), "reports"));
+}
+
 static void test_operation(void **state)
 {
     (void)state;
@@ -158,6 +166,7 @@ int main(void)
         cmocka_unit_test_teardown(test_cli, t_teardown),           cmocka_unit_test_teardown(test_c, t_teardown),
         cmocka_unit_test_teardown(test_sql, t_teardown),           cmocka_unit_test_teardown(test_operation, t_teardown),
         cmocka_unit_test_teardown(test_sql_operation, t_teardown), cmocka_unit_test_teardown(test_curl, t_teardown),
+        cmocka_unit_test_teardown(test_keys, t_teardown),
     };
     return cmocka_run_group_tests(tests, begin, NULL);
 }
