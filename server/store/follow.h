@@ -31,7 +31,8 @@ struct st_lease_event {
 };
 
 struct st_follow {
-    /* From now on whatever is committed is told. Once for each beginning. */
+    /* From now on whatever is committed is told (but what was written more than 100,000 ids ago, in a transaction that is open
+     * since). Once for each beginning. */
     void (*begun)(struct st_follow *follow);
     /* These were committed since the last look, in the order of their ids; those of one resource never come in another order, but
      * one that took long to commit may come after younger ones of other resources. `n` may be 0. */
