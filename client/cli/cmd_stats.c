@@ -180,6 +180,23 @@ static void print_contention(const Holdfast__V1__StatsResponse *stats)
     cli_table_print(&table);
 }
 
+static void print_auth(const Holdfast__V1__StatsResponse *stats)
+{
+    const Holdfast__V1__AuthStats *auth = stats->auth;
+    struct cli_table table = {.columns = 2};
+
+    if (!auth || !auth->keys_required)
+        return;
+    cli_row(&table, "KEYS", cli_int(auth->keys));
+    for (size_t i = 0; i < auth->n_denials; i++) {
+        char name[64];
+        snprintf(name, sizeof(name), "  REFUSED, %s", auth->denials[i]->reason);
+        cli_row(&table, name, cli_int(auth->denials[i]->count));
+    }
+    putchar('\n');
+    cli_table_print(&table);
+}
+
 int cli_stats(struct cli *cli)
 {
     Holdfast__V1__StatsRequest request = HOLDFAST__V1__STATS_REQUEST__INIT;
@@ -201,6 +218,7 @@ int cli_stats(struct cli *cli)
             print_operations(stats);
             print_contention(stats);
             print_outcomes(stats);
+            print_auth(stats);
         }
     }
     hfi_call_release(&call);

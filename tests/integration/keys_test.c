@@ -239,6 +239,7 @@ static void a_rate_is_kept(void **state)
     assert_true(refused > 0);
     t_rpc_close(rpc);
     t_contains(ADMIN_CLI(one, "--json", "stats").out, "\"reason\":\"RATE\"");
+    t_contains(ADMIN_CLI(one, "stats").out, "REFUSED, RATE");
 }
 
 /* An admin of a namespace makes keys there and nowhere else. */
