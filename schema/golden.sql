@@ -4096,7 +4096,7 @@ CREATE UNIQUE INDEX principal_name ON holdfast.principal USING btree (name) WHER
 -- Name: principal_version; Type: INDEX; Schema: holdfast; Owner: -
 CREATE UNIQUE INDEX principal_version ON holdfast.principal USING btree (version);
 -- Name: operation legal_moves; Type: TRIGGER; Schema: holdfast; Owner: -
-CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW WHEN ((NOT holdfast.operation_move(old.state, new.state))) EXECUTE FUNCTION holdfast.refuse_move();
+CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW WHEN ((((old.state * 8) + new.state) <> ALL ('{9,10,11,15,17,18,19,20,21,22,27,36,41,43,44,45,47,49,54,55,63}'::integer[]))) EXECUTE FUNCTION holdfast.refuse_move();
 -- Name: SCHEMA holdfast; Type: ACL; Schema: -; Owner: -
 GRANT USAGE ON SCHEMA holdfast TO holdfast_user;
 -- Name: FUNCTION acquire_all(p_ns text, p_resource text[], p_task text, p_holder text, p_ttl_ms bigint, p_request_id text, p_labels text); Type: ACL; Schema: holdfast; Owner: -

@@ -18,11 +18,17 @@ BEGIN
     RAISE EXCEPTION 'holdfast: operation "%" may not go from state % to state %', NEW.key, OLD.state, NEW.state USING ERRCODE = 'HF003';
 END
 $$;
+-- Its condition is made of the table above: 8 × from + to. A call of the function would be parsed and planned in every statement that
+-- updates an operation, which takes longer than most of them.
 DO $$
+DECLARE
+    legal CONSTANT text := (SELECT pg_catalog.array_agg(f * 8 + t ORDER BY f, t)::text FROM pg_catalog.generate_series(1, 7) f,
+        pg_catalog.generate_series(1, 7) t WHERE holdfast.operation_move(f::smallint, t::smallint));
 BEGIN
-    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger WHERE tgrelid = 'holdfast.operation'::regclass AND tgname = 'legal_moves') THEN
-        CREATE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW
-            WHEN (NOT holdfast.operation_move(OLD.state, NEW.state)) EXECUTE FUNCTION holdfast.refuse_move();
+    IF NOT EXISTS (SELECT FROM pg_catalog.pg_trigger g WHERE g.tgrelid = 'holdfast.operation'::regclass AND g.tgname = 'legal_moves'
+        AND pg_catalog.strpos(pg_catalog.pg_get_triggerdef(g.oid), pg_catalog.quote_literal(legal)) > 0) THEN
+        EXECUTE pg_catalog.format('CREATE OR REPLACE TRIGGER legal_moves BEFORE UPDATE OF state ON holdfast.operation FOR EACH ROW '
+            'WHEN (OLD.state * 8 + NEW.state <> ALL (%L::int[])) EXECUTE FUNCTION holdfast.refuse_move()', legal);
     END IF;
 END
 $$;
