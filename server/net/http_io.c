@@ -12,7 +12,7 @@
 #include "net/tls.h"
 
 enum {
-    READS = 4,                /* of one connection in a turn */
+    A_TURN = 16 << 10,        /* bytes that one connection may bring in a turn */
     SENDS = 4,                /* gathered buffers of one connection in a turn */
     KEPT = 4 << 10,           /* of a buffer's memory, once it is empty */
     PIPELINED = 16 << 10,     /* bytes behind a request in progress, beyond which no more are read */
@@ -295,25 +295,23 @@ static void take_tls(struct http_conn *conn, const uint8_t *data, size_t len)
     }
 }
 
+/* No more than A_TURN: whoever sends without end has a share of each turn of the loop, as have those who ask for one thing. */
 static void read_conn(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
-    for (int round = 0; round < READS && !conn->doomed && !conn->ended && !is_paused(conn); round++) {
-        ssize_t n = recv(conn->watch.fd, http->in, HTTP_SCRATCH, MSG_DONTWAIT);
-        if (n < 0 && (errno == EAGAIN || errno == EINTR))
-            break;
-        if (n < 0 || (n == 0 && conn->state != HTTP_1)) {
-            http_doom(conn);
-        } else if (n == 0) {
-            take_end(conn);
-        } else if (conn->tls) {
-            take_tls(conn, http->in, (size_t)n);
-        } else {
-            take(conn, http->in, (size_t)n);
-        }
-        if (n < HTTP_SCRATCH)
-            break;
-    }
+    if (conn->doomed || conn->ended || is_paused(conn))
+        return;
+    ssize_t n = recv(conn->watch.fd, http->in, A_TURN, MSG_DONTWAIT);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+    if (n < 0 || (n == 0 && conn->state != HTTP_1))
+        http_doom(conn);
+    else if (n == 0)
+        take_end(conn);
+    else if (conn->tls)
+        take_tls(conn, http->in, (size_t)n);
+    else
+        take(conn, http->in, (size_t)n);
 }
 
 void http_on_ready(struct io_watch *watch, unsigned events)
