@@ -1,7 +1,8 @@
 /*
  * settlement.c - a settlement of a day that pays out once, however often and by whomever it is started.
  *
- *     settlement FOLDER DAY [scheduled|retry|manual]        (environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE)
+ *     settlement FOLDER DAY [scheduled|retry|manual]        (environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE,
+ *                                                            HOLDFAST_KEY, HOLDFAST_TLS_CA)
  *
  * It adds up the amounts in FOLDER/DAY, a number of cents a line, and pays the sum out: a line at the end of FOLDER/payouts, which
  * stands for a bank that knows nothing of Holdfast. A scheduler runs it at night, runs it again when it failed, and somebody runs
@@ -162,7 +163,10 @@ static int settle(hf_client *client, hf_trigger trigger)
 
 int main(int argc, char **argv)
 {
-    const hf_client_options options = {.servers = getenv("HOLDFAST_SERVER"), .name_space = getenv("HOLDFAST_NAMESPACE")};
+    const hf_client_options options = {.servers = getenv("HOLDFAST_SERVER"),
+                                       .name_space = getenv("HOLDFAST_NAMESPACE"),
+                                       .key = getenv("HOLDFAST_KEY"),
+                                       .tls_ca_file = getenv("HOLDFAST_TLS_CA")};
     const char *how = argc == 4 ? argv[3] : "manual";
     hf_trigger trigger = HF_TRIGGER_MANUAL;
     hf_client *client = NULL;

@@ -2,7 +2,8 @@
  * worker.c - a first worker: work that must be done by one process at a time, and whose result must not be overwritten by one
  * that was paused and replaced.
  *
- *     worker RESOURCE [STEPS]        (environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE)
+ *     worker RESOURCE [STEPS]        (environment: HOLDFAST_SERVER, HOLDFAST_NAMESPACE, HOLDFAST_KEY,
+ *                                 HOLDFAST_TLS_CA)
  *
  * It takes the lease of RESOURCE, does STEPS small steps (3 unless told), and after each one stores the count as the
  * resource's value, under the lease's token. The library renews the lease in the background. When the lease is lost the worker
@@ -69,8 +70,11 @@ static int work(hf_client *client, hf_lease *lease, long steps)
 
 int main(int argc, char **argv)
 {
-    const hf_client_options client_options = {
-        .servers = getenv("HOLDFAST_SERVER"), .name_space = getenv("HOLDFAST_NAMESPACE"), .on_loss = on_loss};
+    const hf_client_options client_options = {.servers = getenv("HOLDFAST_SERVER"),
+                                              .name_space = getenv("HOLDFAST_NAMESPACE"),
+                                              .key = getenv("HOLDFAST_KEY"),
+                                              .tls_ca_file = getenv("HOLDFAST_TLS_CA"),
+                                              .on_loss = on_loss};
     hf_acquire_options options = {.ttl_ms = 5000, .wait_ms = 10000};
     hf_client *client = NULL;
     hf_lease *lease = NULL;
