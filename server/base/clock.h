@@ -11,7 +11,7 @@
 int64_t hb_monotonic_ms(void);
 /* CLOCK_BOOTTIME: counts through suspend. For local lease deadlines. */
 int64_t hb_boottime_ms(void);
-/* CLOCK_REALTIME since 1970, UTC: for logs only, never for a decision. */
+/* CLOCK_REALTIME since 1970, UTC: to be shown (logs, HTTP's Date), never for a decision. */
 int64_t hb_unix_ms(void);
 
 #endif

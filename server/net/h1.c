@@ -10,6 +10,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "net/http_conn.h"
 
 bool h1_start(struct http_conn *conn)
@@ -72,7 +73,7 @@ static const char *reason(int status)
 /* RFC 9110, 6.6.1. */
 static const char *date(struct net_http *http)
 {
-    int64_t now = (int64_t)time(NULL);
+    int64_t now = hb_unix_ms() / 1000;
     struct tm tm;
     time_t at = (time_t)now;
     if (now != http->date_s && gmtime_r(&at, &tm))
