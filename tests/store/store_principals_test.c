@@ -346,7 +346,7 @@ static void use_and_denials_are_noted(void **state)
     note(NULL, NULL, 0, denials, 1);
     assert_string_equal(t_sql(sql, "SELECT sum(denials) FROM holdfast.denial WHERE reason = 'SCOPE'"), "8");
     /* They go when nobody has to keep them any more. */
-    t_sql(sql, "UPDATE holdfast.denial SET minute = minute - interval '401 days'");
+    t_sql(sql, "UPDATE holdfast.denial SET minute = minute - interval '31 days'");
     t_sql(sql, "SELECT holdfast.sweep(1000)");
     list_denials(0, 10);
     assert_string_equal(seen, "");
