@@ -33,7 +33,7 @@ struct net_header {
 
 /* Zero means the default. */
 struct net_http_config {
-    int max_connections; /* more are closed at once, idle ones first; 0 = 4,096 */
+    int max_connections; /* beyond: the longest idle goes, else one whose requests don't end, else the new one; 0 = 4,096 */
     int max_streams;     /* of one connection, at one time; 0 = 128 */
     int max_headers;     /* bytes of one request's header, names and values and 32 a field (RFC 9113, 6.5.2); 0 = 16 KiB */
     size_t max_bytes;    /* of bodies and responses that are held, over all connections; 0 = 256 MiB */
@@ -105,7 +105,7 @@ void net_exchange_respond(struct net_exchange *x, int status, const struct net_h
  */
 bool net_exchange_write(struct net_exchange *x, const void *data, size_t len);
 /* The response ends, with trailers (HTTP/2; over HTTP/1.1 they are left out). If the request's body isn't whole yet, the peer is
- * told to stop sending it (RST_STREAM(NO_ERROR); Connection: close). */
+ * told to stop sending it (after 2 s RST_STREAM(NO_ERROR); Connection: close). */
 void net_exchange_end(struct net_exchange *x, const struct net_header *trailers, size_t n);
 /* `len` bytes of the request's body have been dealt with, and as many more may come. */
 void net_exchange_consume(struct net_exchange *x, size_t len);
