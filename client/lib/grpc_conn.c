@@ -177,7 +177,7 @@ static void advance(struct tr_conn *conn)
     if (conn->state == TR_GREETING && link->settled)
         tr_greeted(conn);
     if (conn->state == TR_OPEN && link->going) {
-        const int64_t end = hfi_boot_ms() + GRPC_GOING_MS;
+        const int64_t end = hfi_boot_ms() + conn->owner->going_ms;
         tr_say(conn, "the server takes no more calls");
         if (!link->told_going)
             conn->until_ms = end;

@@ -418,6 +418,7 @@ enum hfi_open_result hfi_transport_open(const char *urls, const struct hfi_tls_f
     t->epoll_fd = t->wake_fd = -1;
     t->silence_ms = GRPC_SILENCE_MS;
     t->ping_ms = GRPC_PING_MS;
+    t->going_ms = GRPC_GOING_MS;
     t->port.send = port_send;
     t->port.url = port_url;
     t->port.why = port_why;

@@ -108,7 +108,7 @@ struct tr_transport {
     struct tr_exchange *buckets[TR_BUCKETS]; /* all that have not ended, by id */
     struct tr_exchange *ended;               /* to be told by tr_unlock */
     struct grpc_tls *tls;                    /* constant; NULL = no endpoint needs it */
-    int64_t silence_ms, ping_ms;             /* of gRPC (grpc.h); for tests that don't want to wait that long */
+    int64_t silence_ms, ping_ms, going_ms;   /* of gRPC (grpc.h); for tests that want others */
     struct tr_conn conns[HFI_ENDPOINTS_MAX];
     uint8_t scratch[TR_SCRATCH]; /* the thread's */
 };

@@ -140,15 +140,15 @@ static void a_server_that_isnt_to_be_talked_to_is_told(void **state)
 {
     const char *other = file("other-ca.pem"), *plain = strchr(server->url, ':'), *tls = strchr(url, ':');
     (void)state;
-    says(CLI("--server", url, "--tls-ca", other, "--key", worker, "--timeout", "1s", "read", "x"), 3, "",
+    says(CLI("--server", url, "--tls-ca", other, "--key", worker, "--timeout", "3s", "read", "x"), 3, "",
          t_printf("holdfast: UNAVAILABLE: no server could be reached at %s (the server's certificate is not trusted: ", url));
-    says(CLI("--server", t_printf("grpcs://127.0.0.2%s", strrchr(url, ':')), "--tls-ca", ca, "--timeout", "1s", "read", "x"), 3, "",
+    says(CLI("--server", t_printf("grpcs://127.0.0.2%s", strrchr(url, ':')), "--tls-ca", ca, "--timeout", "3s", "read", "x"), 3, "",
          "Connection refused");
-    says(CLI("--server", t_printf("grpcs%s", plain), "--tls-ca", ca, "--timeout", "1s", "read", "x"), 3, "", "doesn't speak TLS");
-    says(CLI("--server", t_printf("grpc%s", plain), "--timeout", "1s", "read", "x"), 3, "", "speaks nng's protocol: try tcp://");
-    says(CLI("--server", t_printf("grpc%s", tls), "--timeout", "1s", "read", "x"), 3, "", "if it wants TLS, try grpcs://");
-    says(CLI("--server", t_printf("tcp%s", tls), "--timeout", "1s", "read", "x"), 3, "", "doesn't speak nng's protocol: try grpc");
-    says(CLI("--server", url, "--tls-ca", other, "--timeout", "1s", "--json", "read", "x"), 3, "",
+    says(CLI("--server", t_printf("grpcs%s", plain), "--tls-ca", ca, "--timeout", "3s", "read", "x"), 3, "", "doesn't speak TLS");
+    says(CLI("--server", t_printf("grpc%s", plain), "--timeout", "3s", "read", "x"), 3, "", "speaks nng's protocol: try tcp://");
+    says(CLI("--server", t_printf("grpc%s", tls), "--timeout", "3s", "read", "x"), 3, "", "if it wants TLS, try grpcs://");
+    says(CLI("--server", t_printf("tcp%s", tls), "--timeout", "3s", "read", "x"), 3, "", "doesn't speak nng's protocol: try grpc");
+    says(CLI("--server", url, "--tls-ca", other, "--timeout", "3s", "--json", "read", "x"), 3, "",
          "the server's certificate is not");
 }
 
