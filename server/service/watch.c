@@ -109,12 +109,29 @@ static void on_page(struct st_trail *trail, const struct st_lease_event *events,
         fail(w, HP_R_QUEUE_FULL, "no memory");
 }
 
-/* What it asked for is looked up, up to where the follower is; from here on the follower's events come to it. */
-static void open_watch(struct svc_watch *w)
+/* It reads from the trail what is behind `after`, up to where the follower is; from here on the follower's events come to it. It
+ * may be gone then. */
+static void catch_up(struct svc_watch *w, const struct st_follow_mark *mark)
 {
     struct svc *svc = w->stream.sc->svc;
+    free(w->open);
+    w->open = st_follow_open(svc->store);
+    if (!w->open) {
+        fail(w, HP_R_QUEUE_FULL, "no memory");
+        return;
+    }
+    w->until = mark->high;
+    w->settled = mark->settled;
+    w->behind = false;
+    w->batch = svc->watches.batch; /* what is being told is in the trail already */
+    w->trail = (struct st_trail){.ns = w->ns, .prefix = w->prefix, .except = w->open, .done = on_page, .owner = w};
+    read_page(w);
+}
+
+static void open_watch(struct svc_watch *w)
+{
     struct st_follow_mark mark;
-    st_follow_mark(svc->store, &mark);
+    st_follow_mark(w->stream.sc->svc->store, &mark);
     if (w->resumes && (w->epoch != mark.epoch || w->after > mark.high)) {
         missed(w, "resume_token is of another database, or of a past of this one; list again, and watch without it");
         return;
@@ -123,18 +140,35 @@ static void open_watch(struct svc_watch *w)
         missed(w, "resume_token is too old; list again, and watch without it");
         return;
     }
-    w->open = st_follow_open(svc->store);
-    if (!w->open) {
-        fail(w, HP_R_QUEUE_FULL, "no memory");
+    w->epoch = mark.epoch;
+    if (!w->resumes)
+        w->after = mark.high; /* which also tells whether there is such a namespace */
+    catch_up(w, &mark);
+}
+
+static void catch_up_again(struct svc_watch *w)
+{
+    struct st_follow_mark mark;
+    st_follow_mark(w->stream.sc->svc->store, &mark);
+    if (mark.high - w->after > SVC_WATCH_BEHIND)
+        too_slow(w);
+    else
+        catch_up(w, &mark);
+}
+
+/* There is no room in `live`. */
+static void fall_behind(struct svc_watch *w)
+{
+    bool live = w->state == SVC_WATCH_LIVE;
+    if (live ? !svc_watch_position(&w->live, &w->after) : w->settled != w->until) {
+        too_slow(w);
         return;
     }
-    w->epoch = mark.epoch;
-    w->until = mark.high;
-    w->settled = mark.settled;
-    if (!w->resumes)
-        w->after = w->until;
-    w->trail = (struct st_trail){.ns = w->ns, .prefix = w->prefix, .except = w->open, .done = on_page, .owner = w};
-    read_page(w); /* also tells whether there is such a namespace */
+    svc_watch_queue_release(&w->live);
+    if (live)
+        catch_up_again(w);
+    else
+        w->behind = true; /* it will go on behind `until` */
 }
 
 /* It is told as much as its caller takes. It may be gone then. */
@@ -146,6 +180,10 @@ static void go_on(struct svc_watch *w)
         return;
     if (w->state == SVC_WATCH_TAKES && w->after < w->until) {
         read_page(w);
+        return;
+    }
+    if (w->behind) {
+        catch_up_again(w);
         return;
     }
     w->state = SVC_WATCH_LIVE;
@@ -195,26 +233,34 @@ static void spread(struct svc *svc, const struct st_lease_event *of, int64_t set
     for (struct list_node *node = list_first(&svc->watches.list), *next; node; node = next) {
         struct svc_watch *w = watch_at(node);
         next = list_next(&svc->watches.list, node);
-        if (w->state == SVC_WATCH_WAITS || !svc_watch_wants(w, hash, of))
+        if (w->state == SVC_WATCH_WAITS || w->batch == svc->watches.batch || !svc_watch_wants(w, hash, of))
             continue;
+        if (w->behind) {
+            if (of->id - w->until > SVC_WATCH_BEHIND)
+                too_slow(w);
+            continue;
+        }
         if (!event)
             event = svc_watch_event_new(of, settled, expires);
         if (!event || !svc_watch_push(&w->live, event))
-            too_slow(w);
+            fall_behind(w);
     }
     svc_watch_event_drop(event);
 }
 
-/* Nobody leaves while they are sent something (proto/c/call.h): a caller that goes is told so later. */
+/* Nobody else leaves while one is sent something (proto/c/call.h): a caller that goes is told so later. */
 static void on_told(struct st_follow *follow, const struct st_lease_event *events, size_t n)
 {
     struct svc *svc = svc_of(follow);
     struct st_follow_mark mark;
     st_follow_mark(svc->store, &mark);
+    svc->watches.batch++;
     for (size_t i = 0; i < n; i++)
         spread(svc, &events[i], mark.settled);
-    for (struct list_node *node = list_first(&svc->watches.list); n && node; node = list_next(&svc->watches.list, node))
+    for (struct list_node *node = list_first(&svc->watches.list), *next; n && node; node = next) {
+        next = list_next(&svc->watches.list, node);
         go_on(watch_at(node));
+    }
 }
 
 /* ---- time ---- */

@@ -20,6 +20,7 @@ struct svc_watches {
     struct list list; /* of struct svc_watch, in the order in which they came */
     struct st_follow follow;
     bool begun;
+    uint64_t batch;                    /* counts what the follower tells */
     struct io_timer timer;             /* while there are any */
     struct svc_watch_expiry *expiries; /* the latest, each in its place by its hash; NULL: they are not kept in mind */
     int64_t told, too_slow, missed;    /* for Stats */

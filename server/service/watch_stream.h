@@ -6,8 +6,12 @@
  * kept once, and each stream has a queue of references to what it has not taken yet.
  *
  *     opens ──▶ waits for the follower ──▶ reads what was ──▶ is told what is ──▶ ends: gone, drain, too slow, missed, expelled
- *                                           │   ▲ page by page, as its caller takes them; meanwhile what is new waits in `live`
- *                                           └───┘
+ *                                           │   ▲ page by page,   ▲      │
+ *                                           └───┘ as it takes them└──────┘ falls behind
+ *
+ * What is new while it reads waits in `live`. Whoever takes it more slowly than it comes falls behind: its queue is given up, and
+ * it reads that from the trail, at its own pace. It is ended as too slow only if it is SVC_WATCH_BEHIND behind, or if what it would
+ * have to read cannot be told exactly, because entries of the trail were open meanwhile.
  */
 #ifndef HOLDFAST_SERVICE_WATCH_STREAM_H
 #define HOLDFAST_SERVICE_WATCH_STREAM_H
@@ -57,6 +61,8 @@ struct svc_watch {
     uint64_t epoch;
     int64_t after;                     /* up to here all was told, or is in `past` */
     int64_t until, settled;            /* what it catches up to; and what was settled then */
+    bool behind;                       /* it has to catch up with more than that: `live` was given up */
+    uint64_t batch;                    /* what was being told when it began to catch up is read, and not told too */
     char *open;                        /* ids up to `until` that come later */
     struct st_trail trail;             /* the page that is read */
     struct svc_watch_queue past, live; /* `past` goes first */
@@ -76,6 +82,8 @@ bool svc_watch_wants(const struct svc_watch *w, uint64_t ns_hash, const struct s
 bool svc_watch_push(struct svc_watch_queue *queue, struct svc_watch_event *event) __attribute__((warn_unused_result));
 /* So does WATCHING. */
 bool svc_watch_push_mark(struct svc_watch_queue *queue, int64_t settled) __attribute__((warn_unused_result));
+/* All up to `after` was sent before the queue, and all behind it is in the queue or later. False: that cannot be said so. */
+bool svc_watch_position(const struct svc_watch_queue *queue, int64_t *after) __attribute__((warn_unused_result));
 void svc_watch_queue_release(struct svc_watch_queue *queue);
 /* What waits in the queue is sent, as far as the transport takes it. True: all of it. */
 bool svc_watch_send(struct svc_watch *w, struct svc_watch_queue *queue);

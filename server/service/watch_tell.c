@@ -114,6 +114,16 @@ static void pop(struct svc_watch_queue *queue)
     }
 }
 
+bool svc_watch_position(const struct svc_watch_queue *queue, int64_t *after)
+{
+    const struct svc_watch_entry *first = queue->n ? &queue->ring[queue->head] : NULL;
+    /* Nothing below it may be open, and it must not be the second half of what was told by half. */
+    if (!first || !first->event || first->event->settled != first->event->of.id || (first->event->expires && !first->first_half))
+        return false;
+    *after = first->event->of.id - 1;
+    return true;
+}
+
 void svc_watch_queue_release(struct svc_watch_queue *queue)
 {
     while (queue->n)

@@ -18,7 +18,7 @@ enum {
     LINGER_MS = 30000,
     FAILED_PAUSE_MS = 1000,
     WINDOW = 100000,    /* ids that are searched for gaps when it begins while somebody writes */
-    LOOK_IDS = 20000,   /* at most, by one look */
+    LOOK_IDS = 2000,    /* at most, by one look: so that those who are told can take it before the next one */
     TIDY_AFTER = 50000, /* ids */
     COLUMNS = 9
 };

@@ -310,19 +310,93 @@ static void tokens_that_lead_nowhere_are_refused(void **state)
 
 /* ---- ends ---- */
 
+/* One that is full of what it has not taken; `id` is the next one's. */
+static struct fake_call *full(struct fake *f, int64_t *id)
+{
+    struct fake_call *slow = live(f, "");
+    slow->full = true;
+    for (int i = 0; i < 4096; i++)
+        tell_one(f, (*id)++, ST_EVENT_GRANT, "r", 1);
+    assert_int_equal(slow->answers, 0);
+    assert_true(list_empty(&f->trails));
+    return slow;
+}
+
+/* What it didn't take is read from the trail once it does, and what came meanwhile. */
+static void a_caller_that_falls_behind_reads_the_trail(void **state)
+{
+    struct fake *f = *state;
+    int64_t id = 101;
+    struct fake_call *slow = full(f, &id);
+    struct st_lease_event batch[3] = {event(id, ST_EVENT_GRANT, "r", 1), event(id + 1, ST_EVENT_GRANT, "r", 1),
+                                      event(id + 2, ST_EVENT_GRANT, "r", 1)};
+    tell(f, batch, 3);
+    assert_int_equal(slow->answers, 0);
+    const struct st_trail *trail = list_entry(list_first(&f->trails), struct st_trail, node);
+    assert_int_equal(trail->after, 100);
+    assert_int_equal(trail->until, id + 2); /* all of what was being told */
+    tell_one(f, id + 3, ST_EVENT_GRANT, "live", 1);
+    slow->full = false;
+    struct st_lease_event page[2] = {event(101, ST_EVENT_GRANT, "first", 1), event(id + 2, ST_EVENT_GRANT, "last", 1)};
+    fake_page(f, ST_FOUND, page, 2);
+    assert_int_equal(slow->n_sent, 4);
+    assert_string_equal(sent(slow, 1)->lease->resource, "first");
+    assert_string_equal(sent(slow, 2)->lease->resource, "last");
+    assert_string_equal(sent(slow, 3)->lease->resource, "live");
+    tell_one(f, id + 4, ST_EVENT_GRANT, "more", 1);
+    assert_int_equal(slow->n_sent, 5);
+}
+
+/* It falls behind again while it catches up. */
+static void who_falls_behind_again_goes_on_again(void **state)
+{
+    struct fake *f = *state;
+    int64_t id = 101;
+    struct fake_call *slow = full(f, &id);
+    tell_one(f, id++, ST_EVENT_GRANT, "r", 1);
+    int64_t until = id - 1;
+    for (int i = 0; i < 5000; i++)
+        tell_one(f, id++, ST_EVENT_GRANT, "r", 1);
+    assert_int_equal(f->trails.count, 1);
+    slow->full = false;
+    fake_page(f, ST_FOUND, NULL, 0);
+    const struct st_trail *trail = list_entry(list_first(&f->trails), struct st_trail, node);
+    assert_int_equal(trail->after, until);
+    assert_int_equal(trail->until, id - 1);
+    assert_int_equal(slow->n_sent, 1);
+    fake_page(f, ST_FOUND, NULL, 0);
+    tell_one(f, id, ST_EVENT_GRANT, "now", 1);
+    assert_int_equal(slow->n_sent, 2);
+}
+
 static void a_caller_that_does_not_read_is_let_go(void **state)
 {
     struct fake *f = *state;
-    struct fake_call *slow = live(f, ""), *other = live(f, "x");
-    slow->full = true;
     int64_t id = 101;
-    for (int i = 0; i < 4096; i++)
+    struct fake_call *slow = full(f, &id), *other = live(f, "x");
+    for (int i = 0; i < 4200; i++)
         tell_one(f, id++, ST_EVENT_GRANT, "r", 1);
     assert_int_equal(slow->answers, 0);
+    id += 200000;
     tell_one(f, id, ST_EVENT_GRANT, "r", 1);
     fake_assert_error(slow, HP_RESOURCE_EXHAUSTED, HP_R_QUEUE_FULL);
     assert_true(slow->status.retry_ms > 0);
     assert_int_equal(other->answers, 0);
+}
+
+/* Something was open when its first message was told: nobody knows any more what of the trail it was told. */
+static void who_falls_behind_amid_open_entries_is_let_go(void **state)
+{
+    struct fake *f = *state;
+    struct fake_call *slow = live(f, "");
+    slow->full = true;
+    for (int64_t id = 102; id < 102 + 4097; id++) {
+        struct st_lease_event one = event(id, ST_EVENT_GRANT, "r", 1);
+        f->mark.high = id;
+        f->mark.settled = 100;
+        f->follow->told(f->follow, &one, 1);
+    }
+    fake_assert_error(slow, HP_RESOURCE_EXHAUSTED, HP_R_QUEUE_FULL);
 }
 
 static void a_slow_caller_gets_all_in_order(void **state)
@@ -497,7 +571,10 @@ int main(void)
         T_(a_token_goes_on_where_it_was),
         T_(what_was_comes_page_by_page_as_it_is_read),
         T_(tokens_that_lead_nowhere_are_refused),
+        T_(a_caller_that_falls_behind_reads_the_trail),
+        T_(who_falls_behind_again_goes_on_again),
         T_(a_caller_that_does_not_read_is_let_go),
+        T_(who_falls_behind_amid_open_entries_is_let_go),
         T_(a_slow_caller_gets_all_in_order),
         T_(whoever_leaves_last_ends_the_following),
         T_(what_is_lost_ends_all),
