@@ -14,6 +14,7 @@
 #include "service/auth.h"
 #include "service/check.h"
 #include "service/operation.h"
+#include "service/page_seal.h"
 
 enum { RATE_MAX = 1000000 };
 
@@ -371,7 +372,7 @@ static void finish_list(struct svc_call *sc)
     response.keys = hp_alloc_array(sc->arena, told->n, sizeof(*response.keys));
     char *token = NULL;
     if (told->more && told->n)
-        token = svc_page_token(sc->arena, SVC_PAGE_KEYS, told->rows[told->n - 1].id);
+        token = svc_scoped_page_token(sc, SVC_PAGE_KEYS, told->rows[told->n - 1].id);
     bool fine = response.keys && (!told->more || token);
     for (size_t i = 0; fine && i < told->n; i++) {
         if (!may_give_all(sc, told->rows[i].grants, told->rows[i].n_grants))
@@ -397,7 +398,7 @@ void svc_list_keys(struct svc_call *sc)
     const char *after;
     int64_t max;
     if (!svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after(sc->arena, SVC_PAGE_KEYS, req->page_token, &after, &status)) {
+        !svc_scoped_page_after(sc, SVC_PAGE_KEYS, req->page_token, &after, &status)) {
         svc_fail(sc, &status);
         return;
     }

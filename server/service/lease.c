@@ -7,6 +7,7 @@
 #include "proto/c/wire.h"
 #include "service/check.h"
 #include "service/items.h"
+#include "service/page_seal.h"
 #include "service/scope.h"
 
 enum { PAGE_BYTES = 3 << 20 }; /* a page of leases ends before it is larger */
@@ -169,7 +170,7 @@ static void finish_list(struct svc_call *sc)
     bool more = item->out.leases.more || looked < n;
     char *token = NULL;
     if (more && looked)
-        token = svc_page_token(sc->arena, SVC_PAGE_LEASES, item->out.leases.rows[looked - 1].resource);
+        token = svc_scoped_page_token(sc, SVC_PAGE_LEASES, item->out.leases.rows[looked - 1].resource);
     if (more && !token) {
         svc_no_memory(sc);
         return;
@@ -188,7 +189,7 @@ void svc_list_leases(struct svc_call *sc)
     if (!hp_check_name("namespace", req->namespace_, &status) || !svc_check_optional("prefix", req->prefix, &status) ||
         !svc_check_optional("task", req->task, &status) || !svc_check_optional("holder", req->holder, &status) ||
         !svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after(sc->arena, SVC_PAGE_LEASES, req->page_token, &after, &status)) {
+        !svc_scoped_page_after(sc, SVC_PAGE_LEASES, req->page_token, &after, &status)) {
         svc_fail(sc, &status);
         return;
     }

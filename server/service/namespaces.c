@@ -9,6 +9,7 @@
 #include "proto/c/wire.h"
 #include "service/call.h"
 #include "service/check.h"
+#include "service/page_seal.h"
 #include "service/scope.h"
 
 enum { LOCK_DELAY_MAX_MS = 60000, KEEP_DAYS_MAX = 36500 };
@@ -209,7 +210,7 @@ static void finish_list(struct svc_call *sc)
     response.namespaces = hp_alloc_array(sc->arena, n, sizeof(*response.namespaces));
     char *token = NULL;
     if (item->out.namespaces.more && n)
-        token = svc_page_token(sc->arena, SVC_PAGE_NAMESPACES, item->out.namespaces.rows[n - 1].name);
+        token = svc_scoped_page_token(sc, SVC_PAGE_NAMESPACES, item->out.namespaces.rows[n - 1].name);
     if (!messages || !response.namespaces || (item->out.namespaces.more && !token)) {
         svc_no_memory(sc);
         return;
@@ -232,7 +233,7 @@ void svc_list_namespaces(struct svc_call *sc)
     const char *after;
     int64_t max;
     if (!svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after(sc->arena, SVC_PAGE_NAMESPACES, req->page_token, &after, &status)) {
+        !svc_scoped_page_after(sc, SVC_PAGE_NAMESPACES, req->page_token, &after, &status)) {
         svc_fail(sc, &status);
         return;
     }

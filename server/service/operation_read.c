@@ -7,6 +7,7 @@
 #include "service/check.h"
 #include "service/operation.h"
 #include "service/operation_check.h"
+#include "service/page_seal.h"
 #include "service/scope.h"
 
 enum { PAGE_BYTES = 3 << 20 }; /* a page ends before it is larger */
@@ -101,7 +102,7 @@ static void finish_list(struct svc_call *sc)
     bool more = item->out.ops.more || looked < n;
     char *token = NULL;
     if (more && looked)
-        token = svc_page_token(sc->arena, SVC_PAGE_OPERATIONS, item->out.ops.rows[looked - 1].key);
+        token = svc_scoped_page_token(sc, SVC_PAGE_OPERATIONS, item->out.ops.rows[looked - 1].key);
     if (more && !token) {
         svc_no_memory(sc);
         return;
@@ -123,7 +124,7 @@ void svc_op_list(struct svc_call *sc)
         !svc_check_optional("type", req->type, &status) || !svc_check_optional("prefix", req->prefix, &status) ||
         !svc_check_range("older_than_ms", req->older_than_ms, 0, OLDER_THAN_MAX_MS, &status) ||
         !svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after(sc->arena, SVC_PAGE_OPERATIONS, req->page_token, &after, &status)) {
+        !svc_scoped_page_after(sc, SVC_PAGE_OPERATIONS, req->page_token, &after, &status)) {
         svc_fail(sc, &status);
         return;
     }

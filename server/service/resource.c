@@ -7,6 +7,7 @@
 #include "proto/c/wire.h"
 #include "service/check.h"
 #include "service/items.h"
+#include "service/page_seal.h"
 #include "service/scope.h"
 
 /* ---- Check ---- */
@@ -263,7 +264,7 @@ static void finish_list(struct svc_call *sc)
     response.resources = hp_alloc_array(sc->arena, n, sizeof(*response.resources));
     char *token = NULL;
     if (item->out.resources.more && n)
-        token = svc_page_token(sc->arena, SVC_PAGE_RESOURCES, item->out.resources.rows[n - 1].resource);
+        token = svc_scoped_page_token(sc, SVC_PAGE_RESOURCES, item->out.resources.rows[n - 1].resource);
     if (!messages || !response.resources || (item->out.resources.more && !token)) {
         svc_no_memory(sc);
         return;
@@ -294,7 +295,7 @@ void svc_list_resources(struct svc_call *sc)
     int64_t max;
     if (!hp_check_name("namespace", req->namespace_, &status) || !svc_check_optional("prefix", req->prefix, &status) ||
         !svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after(sc->arena, SVC_PAGE_RESOURCES, req->page_token, &after, &status)) {
+        !svc_scoped_page_after(sc, SVC_PAGE_RESOURCES, req->page_token, &after, &status)) {
         svc_fail(sc, &status);
         return;
     }

@@ -4,9 +4,12 @@
  */
 #include "integration/calls.h"
 
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "harness/certs.h"
 #include "harness/harness.h"
@@ -382,6 +385,48 @@ static void a_certificate_may_call(void **state)
     assert_int_equal(t_server_stop(server), 0);
 }
 
+/* A socket that has asked for /metrics; large enough a header to have memory of its own. */
+static int scrape(const struct t_server *server, const char *key)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const char *request =
+        t_printf("GET /metrics HTTP/1.1\r\nhost: x\r\npadding: %06000d\r\nauthorization: %s\r\n\r\n", 0, bearer(key));
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    to.sin_port = htons((uint16_t)atoi(strrchr(server->http, ':') + 1));
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+    assert_int_equal(send(fd, request, strlen(request), MSG_NOSIGNAL), strlen(request));
+    return fd;
+}
+
+/* Whoever asks and goes while it isn't known yet whether he may is not looked at any more (AddressSanitizer sees whether that is
+ * so). The server serves on. */
+static void who_goes_while_his_key_is_looked_up_is_forgotten(void **state)
+{
+    (void)state;
+    struct t_server *server = t_server_start("--dsn", one->dsn, "--auth", "keys", "--http", "127.0.0.1:0", NULL);
+    const char *const argv[] = {
+        "curl", "-sS", "-m", "20", "-H", t_printf("authorization: %s", bearer(root)), t_printf("http://%s/metrics", server->http),
+        NULL};
+    const char *const health[] = {"curl", "-sS", "-m", "20", t_printf("http://%s/healthz", server->http), NULL};
+    struct asked metrics = {argv, "holdfast_database_up 1"}, healthy = {health, "ok"};
+    assert_true(t_wait_for(is_answered, &metrics, T_PATIENCE_MS));
+    for (int i = 0; i < 2; i++) {
+        t_sql(conn, "BEGIN");
+        t_sql(conn, "LOCK TABLE holdfast.auth_state IN ACCESS EXCLUSIVE MODE");
+        struct asked nobody = {argv, "nobody can be let in"};
+        assert_true(t_wait_for(is_answered, &nobody, T_PATIENCE_MS)); /* the next must wait, too */
+        int fd = scrape(server, root);
+        assert_true(is_answered(&healthy)); /* so it has come */
+        if (i)
+            setsockopt(fd, SOL_SOCKET, SO_LINGER, &(struct linger){.l_onoff = 1}, sizeof(struct linger));
+        close(fd);
+        assert_true(is_answered(&healthy));
+        t_sql(conn, "ROLLBACK");
+        assert_true(t_wait_for(is_answered, &metrics, T_PATIENCE_MS));
+    }
+    assert_int_equal(t_server_stop(server), 0);
+}
+
 /* Last: neither the logs nor the database have seen a secret. */
 static void no_secret_is_written_anywhere(void **state)
 {
@@ -424,6 +469,7 @@ int main(void)
         cmocka_unit_test(use_and_denials_are_noted),
         cmocka_unit_test(sql_roles_are_mapped),
         cmocka_unit_test(a_certificate_may_call),
+        cmocka_unit_test(who_goes_while_his_key_is_looked_up_is_forgotten),
         cmocka_unit_test(no_secret_is_written_anywhere),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

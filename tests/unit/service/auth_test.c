@@ -599,6 +599,67 @@ static void lists_show_what_may_be_seen(void **state)
     ring_end_items(f);
 }
 
+/* Tokens of a page that ends at `name`, for a caller who may not see it. */
+static const char *token_behind(struct fake *f, const char *name)
+{
+    struct st_namespace_row row = {.name = name};
+    size_t at;
+    Holdfast__V1__ListNamespacesRequest request = HOLDFAST__V1__LIST_NAMESPACES_REQUEST__INIT;
+    struct fake_call *call = fake_call(f, ADMIN "ListNamespaces", &request, 0);
+    struct st_item *item = ring_item(f, ST_LIST_NAMESPACES, &at);
+    item->out.namespaces.rows = &row;
+    item->out.namespaces.n = 1;
+    item->out.namespaces.more = true;
+    fake_done(f, at, ST_FOUND);
+    Holdfast__V1__ListNamespacesResponse *told = fake_assert_ok(call);
+    return t_printf("%s", told->next_page_token);
+}
+
+/* The name that the page is asked for behind; NULL: the token is refused. */
+static const char *asked_behind(struct fake *f, const char *token)
+{
+    size_t at;
+    Holdfast__V1__ListNamespacesRequest request = HOLDFAST__V1__LIST_NAMESPACES_REQUEST__INIT;
+    request.page_token = str(token);
+    struct fake_call *call = fake_call(f, ADMIN "ListNamespaces", &request, 0);
+    struct st_item *item = ring_item(f, ST_LIST_NAMESPACES, &at);
+    if (!item) {
+        fake_assert_error(call, HP_INVALID_ARGUMENT, HP_R_MALFORMED);
+        return NULL;
+    }
+    const char *after = t_printf("%s", item->in.namespaces.after);
+    ring_end_items(f);
+    return after;
+}
+
+/* Nor can a page be begun where the caller likes: the names behind it would be found by trying. */
+static void page_tokens_tell_no_names(void **state)
+{
+    struct fake *f = *state;
+    char changed[1024];
+    const char *longest = t_printf("%0256d", 0);
+    struct ring_key *all = ring_add(&ring, "all", ST_OPERATOR, "", "", "");
+    struct ring_key *some = ring_add(&ring, "some", ST_OPERATOR, "b", "", "");
+    ring_learn(f, &ring);
+    f->authorization = all->header;
+    const char *plain = token_behind(f, "secret");
+    assert_string_equal(asked_behind(f, plain), "secret");
+    f->authorization = some->header;
+    assert_null(asked_behind(f, plain));
+    const char *sealed = token_behind(f, "secret");
+    assert_null(strstr(sealed, plain + 4)); /* neither as it is nor in base64 */
+    assert_int_equal(strlen(sealed), strlen(token_behind(f, longest)));
+    assert_string_equal(asked_behind(f, sealed), "secret");
+    assert_string_equal(asked_behind(f, token_behind(f, longest)), longest);
+    for (size_t i = 0; i < strlen(sealed); i++) {
+        strcpy(changed, sealed);
+        changed[i] = changed[i] == '0' ? '1' : '0';
+        assert_null(asked_behind(f, changed));
+    }
+    f->authorization = all->header;
+    assert_string_equal(asked_behind(f, sealed), "secret"); /* whoever has been given more goes on */
+}
+
 static void narrowing_stops_between_characters(void **state)
 {
     struct fake *f = *state;
@@ -995,6 +1056,7 @@ int main(void)
         KEYS_TEST(only_ones_own_waiting_is_cancelled),
         KEYS_TEST(the_actor_is_the_principal_and_what_it_says),
         KEYS_TEST(lists_show_what_may_be_seen),
+        KEYS_TEST(page_tokens_tell_no_names),
         KEYS_TEST(narrowing_stops_between_characters),
         KEYS_TEST(the_audit_shows_what_may_be_seen),
         KEYS_TEST(namespaces_and_stats_show_what_may_be_seen),
