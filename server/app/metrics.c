@@ -22,12 +22,18 @@ struct scrape {
     struct hp_peer peer;
 };
 
+/* Its header and its connection are gone, at which a call that is held would look later. It may be answered, and freed, by that. */
 static void over(struct net_exchange *x, bool complete)
 {
     struct scrape *scrape = x->handler;
     (void)complete;
-    if (scrape)
-        scrape->x = NULL;
+    if (!scrape)
+        return;
+    scrape->x = NULL;
+    scrape->call.n_metadata = 0;
+    scrape->peer = (struct hp_peer){.address = "gone", .transport = "http"};
+    if (scrape->call.gone)
+        scrape->call.gone(&scrape->call);
 }
 
 /* The exchange belongs to nobody any more. */
@@ -117,6 +123,7 @@ static void on_permission(struct hp_call *call, const struct hp_status *status, 
 
     hp_arena_free(call->arena);
     call->arena = NULL;
+    call->gone = NULL;
     if (all && scrape->x) {
         tell(scrape);
         return;
