@@ -7,6 +7,8 @@
 
 #include "store/rows.h"
 
+enum { READ_WEIGHT = 128 << 10 };
+
 /* ------------------------------------------------------------------------------------------------ shared builders */
 
 void st_build_keys(struct st_params *params, const struct st_call *call)
@@ -231,6 +233,14 @@ void st_read_check(const PGresult *res, int row, struct st_item *item, struct st
 size_t st_weigh_write(const struct st_item *item)
 {
     return item->in.write.value.len;
+}
+
+/* Its value isn't known before it is read: at worst a batch brings as many of the largest as weigh its limit by this, which is a
+ * moment's work, and little memory; of small ones no batch needs more for its speed. */
+size_t st_weigh_read(const struct st_item *item)
+{
+    (void)item;
+    return READ_WEIGHT;
 }
 
 void st_build_write(struct st_params *params, const struct st_call *call)

@@ -104,6 +104,7 @@ bool st_read_list_roles(const PGresult *res, struct st_item *item, struct st_cal
 
 /* How much an item's bytes weigh in a batch, of any kind that has some. */
 size_t st_weigh_write(const struct st_item *item);
+size_t st_weigh_read(const struct st_item *item);
 size_t st_weigh_operation(const struct st_item *item);
 
 /* Shared by the files of readers. */

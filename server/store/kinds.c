@@ -123,6 +123,7 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                  .result = "42y?8888",
                  BATCH,
                  .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE),
+                 .weigh = st_weigh_read,
                  .build = st_build_keys,
                  .read = st_read_read},
     [ST_GET] = {.name = "get",
