@@ -46,6 +46,7 @@ void svc_naming_of(const struct svc_method *method, struct svc_naming *out)
         out->item_key = text(out->items->descriptor, "key");
     }
     out->prefix_of_keys = strstr(method->rpc.path, ".OperationService/") != NULL;
+    out->everywhere = type == &holdfast__v1__register_action_request__descriptor;
     out->own = type == &holdfast__v1__cancel_wait_request__descriptor;
     out->whole = out->ns && !out->own && !out->resource && !out->resources && !out->key && !out->operation && !out->prefix &&
                  !out->item_resource && !out->item_key;
@@ -111,6 +112,8 @@ static bool covers_resources(const struct st_grant *grant, const struct svc_nami
 static const char *outside(const struct st_grant *grant, const struct svc_naming *naming, const void *request)
 {
     if (naming->ns && !in_namespace(grant, text_at(request, naming->ns)))
+        return "namespace";
+    if (naming->everywhere && grant->ns[0])
         return "namespace";
     if (naming->whole && (grant->resources[0] || grant->operations[0]))
         return "namespace";

@@ -25,6 +25,8 @@ struct svc_naming {
     bool prefix_of_keys; /* and not of resources */
     bool whole;          /* it concerns the whole namespace */
     bool own;            /* CancelWait */
+    bool
+        everywhere; /* RegisterAction: SQL functions are the whole database's, so one namespace's admin may not choose among them */
 };
 
 void svc_naming_of(const struct svc_method *method, struct svc_naming *out);

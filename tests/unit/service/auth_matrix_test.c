@@ -16,7 +16,7 @@
 enum about {
     ANYONE,   /* it needs no key */
     SERVER,   /* no namespace: the handler shows only what may be seen */
-    ALL,      /* no namespace, and only for those who may see everything */
+    ALL,      /* only for those who may see everything */
     WHOLE,    /* a whole namespace */
     RESOURCE, /* resources of a namespace */
     KEY,      /* operations */
@@ -68,7 +68,7 @@ static const struct {
     {"/holdfast.v1.AdminService/Audit", SVC_OPERATOR, BOTH},
     {"/holdfast.v1.AdminService/SetOperationPolicy", SVC_OPERATOR, WHOLE},
     {"/holdfast.v1.AdminService/ListOperationPolicies", SVC_OPERATOR, WHOLE},
-    {"/holdfast.v1.AdminService/RegisterAction", SVC_ADMIN, WHOLE},
+    {"/holdfast.v1.AdminService/RegisterAction", SVC_ADMIN, ALL},
     {"/holdfast.v1.AdminService/RemoveAction", SVC_ADMIN, WHOLE},
     {"/holdfast.v1.AdminService/ListActions", SVC_OPERATOR, WHOLE},
     {"/holdfast.v1.AdminService/CreateKey", SVC_ADMIN, SERVER},
