@@ -273,25 +273,24 @@ hf_result hf_client_new(const hf_client_options *options, hf_client **client, hf
     const hf_client_options *o = options ? options : &defaults;
     struct hfi_ports ports = {.clock = &hfi_system_clock, .random = &hfi_system_random};
     const struct hfi_tls_files files = {.ca = o->tls_ca_file, .cert = o->tls_cert_file, .key = o->tls_key_file};
-    const char *servers = o->servers ? o->servers : HF_DEFAULT_SERVER, *field = "servers";
+    const char *servers = o->servers ? o->servers : HF_DEFAULT_SERVER;
     char why[512];
     hf_result result = check_options(o, error);
 
     if (result != HF_OK)
         return result;
-    switch (hfi_transport_open(servers, &files, &ports.transport, why, sizeof(why))) {
+    const enum hfi_open_result opened = hfi_transport_open(servers, &files, &ports.transport, why, sizeof(why));
+    switch (opened) {
     case HFI_OPEN_OK:
         result = hfi_client_new(o, &ports, client, error);
         if (result == HF_OK && o->key)
             warn_exposed(*client, servers);
         return result;
     case HFI_OPEN_BAD_TLS:
-        field = "tls";
-        /* fallthrough */
     case HFI_OPEN_BAD_URL:
         hfi_error_set(error, HF_INVALID, "MALFORMED", "%s", why);
         if (error)
-            snprintf(error->field, sizeof(error->field), "%s", field);
+            snprintf(error->field, sizeof(error->field), "%s", opened == HFI_OPEN_BAD_TLS ? "tls" : "servers");
         return HF_INVALID;
     case HFI_OPEN_NO_MEMORY:
         return hfi_error_no_memory(error);
