@@ -83,7 +83,7 @@ run_model() {
 # fuzz_one TARGET SECONDS: no input was found that makes it fail, in this time. New inputs stay in build/fuzz/corpus/TARGET.
 fuzz_one() {
     local target=$1 seconds=$2 program=build/fuzz/bin/fuzz/$1 seeds=tests/fuzz/corpus/$1 own=build/fuzz/corpus/$1 found
-    local from to runs
+    local from to runs log=build/fuzz/found/$target.log
     mkdir -p "$own" "$seeds" build/fuzz/found
     # The sanitizers look for llvm-symbolizer, by that name, in PATH.
     if PATH=/usr/lib/llvm-14/bin:$PATH ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1 \
@@ -93,10 +93,8 @@ fuzz_one() {
         to=$(sed -n 's/^#[0-9]*[[:space:]]*DONE *cov: \([0-9]*\) .*/\1/p' "$log")
         runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
         say "fuzz: $target: $runs runs in $seconds s, coverage ${from:-?} to ${to:-?}, $(find "$seeds" -type f | wc -l) seeds"
-        passed=$((passed + 1))
-        return
+        return 0
     fi
-    failed=$((failed + 1))
     grep -vE '^#[0-9]|^INFO|NEW_FUNC' "$log" | head -n 60
     found=$(sed -n 's/.*Test unit written to //p' "$log" | tail -n 1)
     say "fuzz: $target FAILED${found:+ by $found}"
@@ -106,6 +104,7 @@ fuzz_one() {
         say "fuzz: smaller: $program -minimize_crash=1 -max_total_time=60 $found"
         say "fuzz: put right, keep it: cp $found $seeds/WHAT-IT-IS; the test fuzz/$target runs it from then on"
     fi
+    return 1
 }
 
 # run_fuzz [TARGET…]: each of them, or all, for HOLDFAST_FUZZ_SECONDS (10). Each counts as one test.
@@ -121,7 +120,23 @@ run_fuzz() {
     build fuzz
     for target in "${targets[@]}"; do
         [ -x "build/fuzz/bin/fuzz/$target" ] || give_up "fuzz: there is no target $target"
-        fuzz_one "$target" "$seconds"
+    done
+    # One a core.
+    local -a pids
+    local i pid
+    for ((i = 0; i < ${#targets[@]}; i += $(nproc))); do
+        pids=()
+        for target in "${targets[@]:i:$(nproc)}"; do
+            fuzz_one "$target" "$seconds" &
+            pids+=($!)
+        done
+        for pid in "${pids[@]}"; do
+            if wait "$pid"; then
+                passed=$((passed + 1))
+            else
+                failed=$((failed + 1))
+            fi
+        done
     done
     say "fuzz: ${#targets[@]} targets, $((SECONDS - start)) s"
 }
