@@ -194,67 +194,6 @@ void hp_percent_decode(struct hp_buf *out, const char *text, size_t len)
     }
 }
 
-/* ---- base64 ---- */
-
-void hp_base64_encode(struct hp_buf *out, const void *data, size_t len)
-{
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    const uint8_t *in = data;
-    uint32_t group = 0;
-    int bits = 0;
-
-    if (!hp_buf_reserve(out, len / 3 * 4 + 4))
-        return;
-    for (size_t i = 0; i < len; i++) {
-        group = group << 8 | in[i];
-        for (bits += 8; bits >= 6; bits -= 6)
-            hp_buf_addch(out, digits[group >> (bits - 6) & 63]);
-    }
-    if (bits)
-        hp_buf_addch(out, digits[group << (6 - bits) & 63]);
-}
-
-static int six_bits(char c)
-{
-    if (c >= 'A' && c <= 'Z')
-        return c - 'A';
-    if (c >= 'a' && c <= 'z')
-        return c - 'a' + 26;
-    if (c >= '0' && c <= '9')
-        return c - '0' + 52;
-    if (c == '+' || c == '-')
-        return 62;
-    if (c == '/' || c == '_')
-        return 63;
-    return -1;
-}
-
-bool hp_base64_decode(struct hp_buf *out, const char *text, size_t len)
-{
-    uint32_t group = 0;
-    int bits = 0;
-    size_t n = len;
-
-    while (n && len - n < 2 && text[n - 1] == '=')
-        n--;
-    if (n % 4 == 1 || (n < len && len % 4 != 0))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (six_bits(text[i]) < 0)
-            return false;
-    if (!hp_buf_reserve(out, n / 4 * 3 + 3))
-        return false;
-    for (size_t i = 0; i < n; i++) {
-        group = group << 6 | (uint32_t)six_bits(text[i]);
-        bits += 6;
-        if (bits >= 8) {
-            bits -= 8;
-            hp_buf_addch(out, (char)(group >> bits & 255));
-        }
-    }
-    return true;
-}
-
 /* ---- HTTP ---- */
 
 enum hp_code hp_grpc_code_of_http(int http_status)

@@ -1,6 +1,6 @@
 /*
  * grpc.h - gRPC over HTTP/2 in bytes (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md): message framing, timeouts,
- * percent-encoded messages, base64 of binary metadata. For both sides; no sockets.
+ * percent-encoded messages. For both sides; no sockets.
  */
 #ifndef HOLDFAST_PROTO_GRPC_H
 #define HOLDFAST_PROTO_GRPC_H
@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "proto/c/base64.h"
 #include "proto/c/buf.h"
 #include "proto/c/err.h"
 
@@ -43,11 +44,6 @@ void hp_grpc_timeout_format(int64_t ms, char out[12]);
  * for memory (out->failed). */
 void hp_percent_encode(struct hp_buf *out, const char *text, size_t len);
 void hp_percent_decode(struct hp_buf *out, const char *text, size_t len);
-
-/* RFC 4648 section 4, without padding; decoding takes it with and without, and the alphabet of section 5 too. False: it isn't
- * base64 (nothing was appended), or no memory. */
-void hp_base64_encode(struct hp_buf *out, const void *data, size_t len);
-bool hp_base64_decode(struct hp_buf *out, const char *text, size_t len) __attribute__((warn_unused_result));
 
 /* The gRPC code of an HTTP status, for answers that aren't gRPC's (doc/http-grpc-status-mapping.md). */
 enum hp_code hp_grpc_code_of_http(int http_status);

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/c/base64.h"
 #include "proto/c/utf8.h"
 
 static void write_message(struct hp_buf *out, const ProtobufCMessage *message, unsigned flags);
@@ -48,24 +49,8 @@ void hp_json_string(struct hp_buf *out, const char *text, size_t len)
 
 static void write_bytes(struct hp_buf *out, const ProtobufCBinaryData *bytes)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
     hp_buf_addch(out, '"');
-    for (size_t i = 0; i < bytes->len; i += 3) {
-        size_t left = bytes->len - i;
-        uint32_t group = (uint32_t)bytes->data[i] << 16;
-        char four[4];
-
-        if (left > 1)
-            group |= (uint32_t)bytes->data[i + 1] << 8;
-        if (left > 2)
-            group |= bytes->data[i + 2];
-        four[0] = digits[group >> 18];
-        four[1] = digits[group >> 12 & 63];
-        four[2] = left > 1 ? digits[group >> 6 & 63] : '=';
-        four[3] = left > 2 ? digits[group & 63] : '=';
-        hp_buf_add(out, four, sizeof four);
-    }
+    hp_base64_encode_padded(out, bytes->data, bytes->len);
     hp_buf_addch(out, '"');
 }
 
