@@ -90,6 +90,8 @@ static size_t transports(const struct app_http *http, struct svc_metric *out)
     n = add(out, n, "http_requests_total", "Requests of any kind.", true, NULL, (double)web.requests);
     n = add(out, n, "http_timeouts_total", "Connections that were closed because their peers took too long.", true, NULL,
             (double)web.timeouts);
+    n = add(out, n, "http_waits_total", "Turns that connections which are new, or cost more than they call for, have waited for.",
+            true, NULL, (double)web.waits);
     n = add(out, n, "http_exchanges", "Requests in progress.", false, NULL, (double)web.streams);
     n = add(out, n, "rpc_cancelled_total", "Calls over HTTP whose callers went before they were answered.", true, NULL,
             (double)rpc.cancelled);

@@ -17,6 +17,13 @@ int64_t hb_monotonic_ms(void)
     return read_ms(CLOCK_MONOTONIC);
 }
 
+int64_t hb_monotonic_ns(void)
+{
+    struct timespec ts = {0};
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
 int64_t hb_boottime_ms(void)
 {
     return read_ms(CLOCK_BOOTTIME);

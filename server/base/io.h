@@ -56,6 +56,8 @@ struct io {
     void (*unpost)(struct io *io, struct io_task *task);
     /* Monotonic milliseconds, as of the start of this turn. */
     int64_t (*now_ms)(struct io *io);
+    /* Monotonic nanoseconds at this very moment: to measure what something costs. */
+    int64_t (*clock_ns)(struct io *io);
 };
 
 #endif

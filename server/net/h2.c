@@ -10,9 +10,9 @@
 
 enum {
     FRAME_ROOM = (16 << 10) + 64,
-    QUEUE_MAX = 1000,      /* frames that wait to be sent, beyond which nothing is read */
-    RESETS_BURST = 1000,   /* streams that the peer may reset at once, */
-    RESETS_A_SECOND = 200, /* and then */
+    QUEUE_MAX = 1000,       /* frames that wait to be sent, beyond which nothing is read */
+    RESETS_BURST = 10000,   /* streams that the peer may reset at once, */
+    RESETS_A_SECOND = 2000, /* and then: beyond what it has earned, h2_guard.c ends it long before */
     CONTINUATIONS = 8,
     SETTINGS_MAX = 32,
     ACKS_MAX = 1000

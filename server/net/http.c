@@ -1,6 +1,6 @@
 /*
- * http.c - see http.h: the listener as a whole. Its connections are http_conn.c's and http_io.c's, exchanges http_exchange.c's, and
- * the two versions of the protocol h1.c's and h2.c's.
+ * http.c - see http.h: the listener as a whole. Its connections are http_conn.c's, http_share.c's and http_io.c's, exchanges
+ * http_exchange.c's, and the two versions of the protocol h1.c's and h2.c's.
  */
 #include "net/http.h"
 
@@ -44,6 +44,7 @@ static struct net_http *http_new(struct io *io, const struct net_http_config *cf
     http->bury.run = http_on_bury;
     http->police.run = http_on_police;
     http->listener.watch.fd = -1;
+    http_share_init(http);
     if (!h2_setup(http)) {
         net_http_free(http);
         return NULL;
@@ -127,6 +128,7 @@ void net_http_free(struct net_http *http)
         net_listener_close(&http->listener);
     close_all(&http->idle);
     close_all(&http->busy);
+    http->io->timer_cancel(http->io, &http->share.timer);
     http_on_tell(&http->tell);
     http->io->unpost(http->io, &http->flush);
     http->io->unpost(http->io, &http->tell);

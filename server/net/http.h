@@ -11,6 +11,12 @@
  * 14 KiB over HTTP/2 (measured; a stream is another 1 KiB), and any connection 100 KiB at the very most, with TLS 200 KiB. So the
  * port as a whole takes max_bytes + max_connections * 100 KiB (200 KiB) in the worst case.
  *
+ * Who is served when (http_share.c). Connections that call and take their answers have the loop's time; those that are new, or cost
+ * more than they call for, share a fourth of it as long as others are there, and wait for their turns. They are read no further
+ * while an eighth of max_bytes is held and 128 KiB of it for them, and closed if their requests don't become whole in 2 s
+ * meanwhile. Nothing more is begun for a connection that leaves answers of 4 MiB. The kernel's buffers of a connection are as large
+ * as SO_RCVBUF and SO_SNDBUF of 256 KiB allow, and do not grow.
+ *
  * A client that sends no more (it has shut its half of the connection) isn't there any more, unless its answer is complete already:
  * its exchanges are closed, so that nobody works or waits for it. A pipelined request (HTTP/1.1) begins when the answer before
  * has left.
@@ -50,6 +56,7 @@ struct net_http_stats {
     long accepted, refused, requests, protocol_errors, timeouts; /* since it was opened */
     long streams;                                                /* exchanges in progress */
     size_t bytes;                                                /* held now */
+    long waits; /* turns that connections without credit (http_share.c) have waited for */
 };
 
 struct net_exchange {

@@ -17,7 +17,7 @@
 #include "net/tls.h"
 #include "proto/c/arena.h"
 
-enum { LINGER_MS = 2000, SLOW_MS = 2000 };
+enum { LINGER_MS = 2000, SLOW_MS = 2000, SOCKET_BYTES = 256 << 10 };
 
 int64_t http_now(const struct net_http *http)
 {
@@ -77,6 +77,9 @@ static struct http_conn *conn_new(struct net_http *http, int fd)
         free(conn);
         return NULL;
     }
+    /* So that the kernel, too, holds but a bounded amount for each, whatever it finds about the way to the peer. */
+    setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &(int){SOCKET_BYTES}, sizeof(int));
+    setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &(int){SOCKET_BYTES}, sizeof(int));
     conn->http = http;
     conn->refs = 1;
     conn->watch = (struct io_watch){.fd = fd, .ready = http_on_ready};
@@ -88,8 +91,7 @@ static struct http_conn *conn_new(struct net_http *http, int fd)
 
 static void on_timer(struct io_timer *timer);
 
-/* It has nothing but requests that aren't whole, and they take longer than any should. */
-static bool is_slow(const struct http_conn *conn)
+bool http_is_slow(const struct http_conn *conn)
 {
     const struct list_node *node = list_first(&conn->open);
     const struct http_x *first = node ? list_entry(node, struct http_x, node) : NULL;
@@ -105,14 +107,13 @@ static struct http_conn *dispensable(const struct net_http *http)
     if (!list_empty(&http->idle))
         return list_entry(list_first(&http->idle), struct http_conn, node);
     for (struct list_node *node = list_first(&http->busy); node; node = list_next(&http->busy, node))
-        if (is_slow(list_entry(node, struct http_conn, node)))
+        if (http_is_slow(list_entry(node, struct http_conn, node)))
             return list_entry(node, struct http_conn, node);
     return NULL;
 }
 
-void http_on_accept(struct net_listener *listener, int fd)
+static void accept_conn(struct net_http *http, int fd)
 {
-    struct net_http *http = list_entry(listener, struct net_http, listener);
     struct http_conn *least = http->stats.connections >= http->cfg.max_connections ? dispensable(http) : NULL;
     if (least) {
         http_close(least);
@@ -133,6 +134,14 @@ void http_on_accept(struct net_listener *listener, int fd)
     http_amid(conn, conn->tls != NULL);
     http_set_want(conn);
     http_mind_time(conn);
+}
+
+void http_on_accept(struct net_listener *listener, int fd)
+{
+    struct net_http *http = list_entry(listener, struct net_http, listener);
+    http_share_begin_accept(http);
+    accept_conn(http, fd);
+    http_share_end_accept(http);
 }
 
 void http_unref(struct http_conn *conn)
@@ -203,6 +212,7 @@ void http_close(struct http_conn *conn)
     list_remove(conn->idle ? &http->idle : &http->busy, &conn->node);
     if (list_linked(&conn->dirty_node))
         list_remove(&http->dirty, &conn->dirty_node);
+    http_share_leave(conn);
     http->unsent -= conn->counted;
     http_count(conn, -(ssize_t)conn->bytes);
     hp_buf_release(&conn->out);

@@ -1,8 +1,8 @@
 /*
  * http_conn.h - what the HTTP port's files share: the listener's state, a connection's and an exchange's. For these alone.
  *
- * http.c has the listener and what its handlers call; http_conn.c a connection's life and its times, http_io.c the bytes that come
- * and go; http_exchange.c what both versions do with an exchange; h1*.c and h2*.c the versions.
+ * http.c has the listener and what its handlers call; http_conn.c a connection's life and its times, http_share.c whose turn it is,
+ * http_io.c the bytes that come and go; http_exchange.c what both versions do with an exchange; h1*.c and h2*.c the versions.
  *
  * Nothing is freed, and no handler told that an exchange is over, in the middle of something: a connection is doomed, an
  * exchange over, and tasks at the end of the turn close the one and tell of the other. A connection lives until it is
@@ -34,6 +34,18 @@ enum {
     H2_DRAIN_MS = 1000 /* between the two GOAWAYs, if the peer doesn't tell sooner that it has seen the first */
 };
 
+/* http_share.c */
+struct http_share {
+    struct list waiting;              /* connections that are served in their turn */
+    struct io_timer timer;            /* of the next turn */
+    bool full;                        /* nobody is accepted before it */
+    int64_t purse_ns;                 /* of time for those without credit, */
+    int64_t filled_ms;                /* as of then */
+    int64_t honoured_ms;              /* when one with credit was served: */
+    const struct http_conn *honoured; /* which, unless it is closed */
+    int64_t began_ns;                 /* when what is done now for a connection began */
+};
+
 struct net_http {
     struct io *io;
     struct net_http_config cfg;
@@ -54,6 +66,7 @@ struct net_http {
     struct net_http_stats stats;
     size_t unsent; /* bytes of responses that the kernel hasn't taken */
     int64_t last_sent_ms;
+    struct http_share share;
     char date[40]; /* of HTTP/1.1's answers, as of date_s */
     int64_t date_s;
     uint8_t in[HTTP_SCRATCH], gather[HTTP_SCRATCH];
@@ -71,7 +84,7 @@ enum http_state {
 
 struct http_conn {
     struct net_http *http;
-    struct list_node node, dirty_node;
+    struct list_node node, dirty_node, wait_node;
     struct io_watch watch; /* fd -1: closed */
     struct io_timer timer;
     struct net_tls_conn *tls;
@@ -94,7 +107,9 @@ struct http_conn {
     int n_full;        /* of them, whose handler waits for room */
     int n_receiving;   /* of them, whose request isn't whole */
     size_t unconsumed; /* bytes of their requests */
+    int n_unbegun;     /* of them, whose request is whole, and whose handler wasn't told yet */
     size_t n_unsent;   /* bytes of their responses that aren't in `out` */
+    int64_t credit_ns; /* http_share.c */
     uint8_t preface[HTTP_PREFACE];
     size_t n_preface;
     struct hp_peer peer;
@@ -143,6 +158,7 @@ struct http_x {
     bool too_large; /* its header */
     bool expects;   /* HTTP/2: Expect: 100-continue */
     bool offered;   /* the handler has it */
+    bool unbegun;   /* its request is whole, but the handler isn't told before it is its turn */
 };
 
 /* ---- http_conn.c ---- */
@@ -163,6 +179,8 @@ void http_linger(struct http_conn *conn);
 /* One reference less; without any it is freed at the end of the turn, so that whoever works on it may look whether it is closed. */
 void http_unref(struct http_conn *conn);
 void http_on_bury(struct io_task *task);
+/* It has nothing but requests that aren't whole, and they take longer than any should. */
+bool http_is_slow(const struct http_conn *conn);
 /* It has become idle, or ceased to be. */
 void http_set_idle(struct http_conn *conn);
 /* What it is late with is looked for no later than at `at_ms`; what else it may be late with from now on. */
@@ -177,7 +195,30 @@ int64_t http_now(const struct net_http *http);
 /* Zeroed, or NULL; by the port of proto/c/arena.h, so that a test can make it fail. */
 void *http_alloc(size_t n, size_t size);
 
+/* ---- http_share.c ---- */
+
+void http_share_init(struct net_http *http);
+/* Something is to be done for it now. False: not before its turn, which comes by http_take_turn. */
+bool http_share_begin(struct http_conn *conn);
+/* It was done, and cost what it did. */
+void http_share_end(struct http_conn *conn);
+/* It waits for its turn, and doesn't hear of anything else before; of the peer's hanging up only if it wants to. */
+void http_share_wait(struct http_conn *conn, bool hangup);
+/* It is closed: there is no turn any more. */
+void http_share_leave(struct http_conn *conn);
+/* A connection has been accepted since http_share_begin_accept. */
+void http_share_begin_accept(struct net_http *http);
+void http_share_end_accept(struct net_http *http);
+/* It takes so much of its credit, or of the purse. */
+void http_charge(struct http_conn *conn, int64_t ns);
+void http_earn(struct http_conn *conn, int64_t ns);
+/* Whether it may have a request begun now that is whole; that is charged. */
+bool http_share_may_begin(struct http_conn *conn);
+
 /* ---- http_io.c ---- */
+
+/* What it waited for is done: bytes that have come are taken, what is to be sent is. */
+void http_take_turn(struct http_conn *conn);
 
 /* For a connection's watch. */
 void http_on_ready(struct io_watch *watch, unsigned events);
@@ -206,6 +247,9 @@ void http_x_offer(struct http_x *x);
 /* Bytes of the request's body have come; `end` follows by http_x_request_end. */
 void http_x_body(struct http_x *x, const void *data, size_t len);
 void http_x_request_end(struct http_x *x);
+/* Handlers are told of those of its requests that are whole, as far as they may be begun. False: there are more, for its next turn.
+ */
+bool http_begin(struct http_conn *conn);
 /* It is over; its handler is told at the end of the turn. */
 void http_x_over(struct http_x *x, bool complete);
 /* Less of its response is unread: whoever waits for room is told, not from here. */

@@ -10,10 +10,14 @@
 #include "net/http_conn.h"
 
 enum {
-    SPARE = 256,      /* exchanges kept to be used again */
-    KEPT = 4 << 10,   /* of each of their buffers */
-    FIELD_COST = 32,  /* RFC 9113, 6.5.2 */
-    FIRST_FIELDS = 16 /* of the array */
+    SPARE = 256,        /* exchanges kept to be used again */
+    KEPT = 4 << 10,     /* of each of their buffers */
+    FIELD_COST = 32,    /* RFC 9113, 6.5.2 */
+    FIRST_FIELDS = 16,  /* of the array */
+    UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */
+    A_BYTE = 2,         /* of an answer costs so many nanoseconds, until it is taken; */
+    AN_ANSWER = 200000, /* it earns so many when it has been, */
+    A_PIECE = 10000     /* and so many for each time that all there was of it is */
 };
 
 static struct http_x *x_of(struct net_exchange *x)
@@ -90,6 +94,9 @@ void http_x_over(struct http_x *x, bool complete)
     conn->n_receiving -= !x->request_ended;
     conn->n_unsent -= unsent;
     conn->n_full -= x->full;
+    conn->n_unbegun -= x->unbegun;
+    if (complete && x->offered)
+        http_earn(conn, AN_ANSWER);
     http_count(conn, -(ssize_t)(unsent + x->unconsumed + x->held + x->head_cost));
     conn->unconsumed -= x->unconsumed;
     x->unconsumed = x->held = x->head_cost = 0;
@@ -213,8 +220,44 @@ void http_x_request_end(struct http_x *x)
     if (x->end_told)
         return;
     x->end_told = true;
-    if (x->offered && x->x.body && !x->ended && !x->over)
-        x->x.body(&x->x, NULL, 0, true);
+    if (!x->offered || !x->x.body || x->ended || x->over)
+        return;
+    x->unbegun = true;
+    if (!x->conn->n_unbegun++)
+        http_begin(x->conn);
+}
+
+/* Bytes of answers that are whole, and that it doesn't take. */
+static size_t untaken(const struct http_conn *conn)
+{
+    size_t sum = 0;
+    for (struct list_node *node = list_first(&conn->open); node; node = list_next(&conn->open, node)) {
+        const struct http_x *x = list_entry(node, struct http_x, node);
+        sum += x->ended ? x->out.len - x->out_at : 0;
+    }
+    return sum;
+}
+
+static struct http_x *first_unbegun(const struct http_conn *conn)
+{
+    struct list_node *node = list_first(&conn->open);
+    while (!list_entry(node, struct http_x, node)->unbegun)
+        node = list_next(&conn->open, node);
+    return list_entry(node, struct http_x, node);
+}
+
+bool http_begin(struct http_conn *conn)
+{
+    while (conn->n_unbegun && !conn->doomed && (conn->n_unsent <= UNTAKEN || untaken(conn) <= UNTAKEN)) {
+        if (!http_share_may_begin(conn))
+            return false;
+        struct http_x *x = first_unbegun(conn);
+        x->unbegun = false;
+        conn->n_unbegun--;
+        if (!x->ended)
+            x->x.body(&x->x, NULL, 0, true);
+    }
+    return true;
 }
 
 bool http_x_is_full(const struct http_x *x)
@@ -233,10 +276,12 @@ void http_x_sent(struct http_x *x, size_t bytes)
 {
     x->out_at += bytes;
     x->conn->n_unsent -= bytes;
+    http_earn(x->conn, (int64_t)bytes * A_BYTE);
     x->sent_ms = http_now(x->conn->http);
     http_count(x->conn, -(ssize_t)bytes);
     if (x->out_at < x->out.len)
         return;
+    http_earn(x->conn, A_PIECE);
     x->out_at = 0;
     hp_buf_reset(&x->out);
 }
@@ -307,6 +352,7 @@ static void write2(struct http_x *x, const void *data, size_t len)
         return;
     }
     x->conn->n_unsent += len;
+    http_charge(x->conn, (int64_t)len * A_BYTE);
     http_count(x->conn, (ssize_t)len);
     h2_resume(x);
 }

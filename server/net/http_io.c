@@ -12,11 +12,13 @@
 #include "net/tls.h"
 
 enum {
-    A_TURN = 16 << 10,        /* bytes that one connection may bring in a turn */
+    A_TURN = 16 << 10,        /* bytes that one connection may bring in a turn, */
+    LITTLE = 4 << 10,         /* or without credit */
     SENDS = 4,                /* gathered buffers of one connection in a turn */
     KEPT = 4 << 10,           /* of a buffer's memory, once it is empty */
     PIPELINED = 16 << 10,     /* bytes behind a request in progress, beyond which no more are read */
     LINGER_BYTES = 256 << 10, /* that are thrown away */
+    HELD_MIN = 128 << 10,     /* may be held for any connection */
     SESSION_FREE = 64 << 10   /* of an HTTP/2 session's memory, which counts for nothing */
 };
 
@@ -66,6 +68,22 @@ void http_set_want(struct http_conn *conn)
     conn->watch.want = want;
     if (http->io->watch(http->io, &conn->watch))
         http_doom(conn);
+}
+
+/* It has no credit, much is held for such ones, and some for it: the rest of what it brings waits in the kernel. */
+static bool is_held_back(const struct http_conn *conn)
+{
+    const struct net_http *http = conn->http;
+    return conn->credit_ns <= 0 && conn->bytes > HELD_MIN && http->stats.bytes > http->cfg.max_bytes / 8;
+}
+
+/* For what comes next. `again`: it wants another turn. */
+static void look_out(struct http_conn *conn, bool again)
+{
+    if (again || is_held_back(conn))
+        http_share_wait(conn, !again);
+    else
+        http_set_want(conn);
 }
 
 /* ---- bytes that go ---- */
@@ -192,20 +210,29 @@ static void flush(struct http_conn *conn)
     http_tell_writable(conn);
     if (conn->state == HTTP_1)
         h1_go_on(conn);
+    bool begun = http_begin(conn);
     if (conn->state == HTTP_2 && h2_is_done(conn))
         conn->closing = true;
     recount(conn);
     if (conn->closing && !conn->counted && conn->state != HTTP_LINGER && !conn->doomed)
         say_bye(conn);
-    http_set_want(conn);
+    look_out(conn, !begun);
     http_mind_time(conn);
+}
+
+static void flush_in_turn(struct http_conn *conn)
+{
+    if (!http_share_begin(conn))
+        return;
+    flush(conn);
+    http_share_end(conn);
 }
 
 void http_on_flush(struct io_task *task)
 {
     struct net_http *http = list_entry(task, struct net_http, flush);
     for (size_t n = http->dirty.count; n; n--) /* what becomes dirty meanwhile has posted the task again */
-        flush(list_entry(list_pop_front(&http->dirty), struct http_conn, dirty_node));
+        flush_in_turn(list_entry(list_pop_front(&http->dirty), struct http_conn, dirty_node));
 }
 
 /* ---- bytes that come ---- */
@@ -299,9 +326,9 @@ static void take_tls(struct http_conn *conn, const uint8_t *data, size_t len)
 static void read_conn(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
-    if (conn->doomed || conn->ended || is_paused(conn))
+    if (conn->doomed || conn->ended || is_paused(conn) || is_held_back(conn))
         return;
-    ssize_t n = recv(conn->watch.fd, http->in, A_TURN, MSG_DONTWAIT);
+    ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 ? A_TURN : LITTLE, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0 || (n == 0 && conn->state != HTTP_1))
@@ -317,6 +344,12 @@ static void read_conn(struct http_conn *conn)
 void http_on_ready(struct io_watch *watch, unsigned events)
 {
     struct http_conn *conn = list_entry(watch, struct http_conn, watch);
+    if (list_linked(&conn->wait_node)) { /* not before its turn, unless there is nobody any more */
+        http_doom(conn);
+        return;
+    }
+    if (!http_share_begin(conn))
+        return;
     if (events & IO_ERROR)
         http_doom(conn);
     else if (events & IO_HANGUP && is_paused(conn))
@@ -325,6 +358,19 @@ void http_on_ready(struct io_watch *watch, unsigned events)
         read_conn(conn);
     if (events & IO_WRITE || conn->state == HTTP_2)
         http_dirty(conn);
-    http_set_want(conn);
+    look_out(conn, false);
     http_mind_time(conn);
+    http_share_end(conn);
+}
+
+void http_take_turn(struct http_conn *conn)
+{
+    if (list_linked(&conn->dirty_node))
+        list_remove(&conn->http->dirty, &conn->dirty_node);
+    if (is_held_back(conn) && http_is_slow(conn)) { /* of those who hold so much, whoever gets nowhere gives way */
+        conn->http->stats.refused += !conn->doomed;
+        http_doom(conn);
+    }
+    read_conn(conn);
+    flush(conn);
 }

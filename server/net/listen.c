@@ -62,11 +62,20 @@ static void rest(struct net_listener *listener)
     listener->io->timer_set(listener->io, &listener->again, listener->io->now_ms(listener->io) + AGAIN_MS);
 }
 
+void net_listener_go_on(struct net_listener *listener)
+{
+    if (listener->watch.fd >= 0 && !listener->watch.watched && listener->io->watch(listener->io, &listener->watch))
+        rest(listener);
+}
+
+void net_listener_pause(struct net_listener *listener)
+{
+    listener->io->unwatch(listener->io, &listener->watch);
+}
+
 static void on_again(struct io_timer *timer)
 {
-    struct net_listener *listener = list_entry(timer, struct net_listener, again);
-    if (listener->io->watch(listener->io, &listener->watch))
-        rest(listener);
+    net_listener_go_on(list_entry(timer, struct net_listener, again));
 }
 
 /* Whether there may be more. False with `errno` EAGAIN: no. Any other: not now. */
@@ -87,7 +96,7 @@ static void on_connections(struct io_watch *watch, unsigned events)
 {
     struct net_listener *listener = list_entry(watch, struct net_listener, watch);
     (void)events;
-    for (int i = 0; i < AT_ONCE; i++) {
+    for (int i = 0; i < AT_ONCE && watch->watched; i++) {
         if (accept_one(listener))
             continue;
         if (errno != EAGAIN)

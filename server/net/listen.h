@@ -29,6 +29,10 @@ const char *net_listener_open(struct net_listener *listener, struct io *io, cons
                               void (*on_accept)(struct net_listener *listener, int fd), char *error, size_t error_len)
     __attribute__((warn_unused_result));
 
+/* Nobody is accepted until net_listener_go_on, from within on_accept too; those who connect wait in the kernel. */
+void net_listener_pause(struct net_listener *listener);
+void net_listener_go_on(struct net_listener *listener);
+
 /* Nothing is accepted any more, and the socket of an ipc:// is gone from the disk. Harmless if it is not open but zeroed with
  * watch.fd = -1. */
 void net_listener_close(struct net_listener *listener);

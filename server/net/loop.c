@@ -169,6 +169,12 @@ static int64_t loop_now_ms(struct io *io)
     return loop_of(io)->now_ms;
 }
 
+static int64_t loop_clock_ns(struct io *io)
+{
+    (void)io;
+    return hb_monotonic_ns();
+}
+
 /* ---- posts and deferred frees ---- */
 
 static void loop_post(struct io *io, struct io_task *task)
@@ -307,7 +313,8 @@ struct loop *loop_new(void)
                            .timer_cancel = loop_timer_cancel,
                            .post = loop_post,
                            .unpost = loop_unpost,
-                           .now_ms = loop_now_ms};
+                           .now_ms = loop_now_ms,
+                           .clock_ns = loop_clock_ns};
     loop->last_task = &loop->first_task;
     loop->timer_watch.fd = loop->stop_watch.fd = loop->signal_watch.fd = -1;
     read_clock(loop);

@@ -7,6 +7,7 @@
  * wait is measured and printed. HOLDFAST_ABUSE_SECONDS (long/http_abuse) plays each attack so long, prints a table, and requires
  * that the honest wait no longer than twice as long as usual, by their 99th percentile.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,6 +32,7 @@ enum {
     FILES_MORE = 16, /* the store's sessions come and go */
     FILES_NEEDED = 6000,
     TIMES = 2, /* the honest may take longer under attack */
+    PAIRS = 3, /* of looks at them, before and during it */
     LULL_MS = 300
 };
 
@@ -319,20 +321,46 @@ static void test_afterwards(void **state)
 
 /* ---- at length ---- */
 
-/* The honest undisturbed, then under the attack. False: they waited too long. */
+static double median(const double of[PAIRS])
+{
+    for (int i = 0; i < PAIRS; i++) {
+        int below = 0, same = 0;
+        for (int k = 0; k < PAIRS; k++) {
+            below += of[k] < of[i];
+            same += of[k] == of[i];
+        }
+        if (below <= PAIRS / 2 && below + same > PAIRS / 2)
+            return of[i];
+    }
+    return 0;
+}
+
+/* The honest undisturbed, then under the attack, and so again; machines are noisy, so medians count. False: they waited too long.
+ */
 static bool compare(const struct attack *attack, int ms)
 {
+    double p50[2][PAIRS], p99[2][PAIRS];
     struct honest_figures before;
     struct suffered during;
-    t_sleep_ms(LULL_MS);
-    honest_take(&honest, &before);
-    t_sleep_ms(ms);
-    honest_take(&honest, &before);
-    suffer(attack, ms, &during);
-    bool well = during.honest.calls && during.honest.p99 <= TIMES * before.p99;
-    print_message("| %-28s | %8ld | %6.2f | %6.2f | %7.2f | %7.2f | %4.1f | %4lld | %s\n", attack->name, during.rounds, before.p50,
-                  before.p99, during.honest.p50, during.honest.p99, during.honest.p99 / before.p99,
-                  (long long)during.peak_kib >> 10, well ? "" : "too long");
+    long rounds = 0;
+    int64_t peak_kib = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        t_sleep_ms(LULL_MS);
+        honest_take(&honest, &before);
+        t_sleep_ms(ms);
+        honest_take(&honest, &before);
+        suffer(attack, ms, &during);
+        p50[0][i] = before.p50;
+        p99[0][i] = before.p99;
+        p50[1][i] = during.honest.p50;
+        p99[1][i] = during.honest.calls ? during.honest.p99 : INFINITY;
+        rounds += during.rounds;
+        peak_kib = during.peak_kib > peak_kib ? during.peak_kib : peak_kib;
+    }
+    bool well = median(p99[1]) <= TIMES * median(p99[0]);
+    print_message("| %-28s | %8ld | %6.2f | %6.2f | %7.2f | %7.2f | %5.1f | %4lld |%s\n", attack->name, rounds, median(p50[0]),
+                  median(p99[0]), median(p50[1]), median(p99[1]), median(p99[1]) / median(p99[0]), (long long)peak_kib >> 10,
+                  well ? "" : " too long");
     return well;
 }
 
@@ -349,9 +377,9 @@ static int compare_all(const struct attack *attack, int ms)
 static void test_long(void **state)
 {
     (void)state;
-    int ms = (int)case_ms("HOLDFAST_ABUSE_SECONDS", 2) * 1000, wrong = 0;
-    print_message("| attack                       |   rounds | p50 ms | p99 ms | during: | p99 ms  | times | MiB |\n");
-    print_message("|------------------------------|----------|--------|--------|---------|---------|------|------|\n");
+    int ms = (int)case_ms("HOLDFAST_ABUSE_SECONDS", 1) * 1000, wrong = 0;
+    print_message("| attack                       |   rounds | p50 ms | p99 ms | during: | p99 ms  | times | MiB  |\n");
+    print_message("|------------------------------|----------|--------|--------|---------|---------|-------|------|\n");
     wrong += compare_all(attacks_http2, ms);
     wrong += compare_all(attacks_http1, ms);
     assert_int_equal(wrong, 0);
@@ -364,7 +392,9 @@ int main(void)
         cmocka_unit_test(test_http2_alone), cmocka_unit_test(test_http1_alone), cmocka_unit_test(test_together),
         cmocka_unit_test(test_slow),        cmocka_unit_test(test_afterwards),
     };
-    if (getenv("HOLDFAST_ABUSE_SECONDS"))
+    if (getenv("HOLDFAST_ABUSE_SECONDS")) {
+        attack_from_afar();
         return cmocka_run_group_tests(at_length, start, stop);
+    }
     return cmocka_run_group_tests(tests, start_slow, stop);
 }

@@ -3,6 +3,7 @@
  */
 #include "robustness/http_attack.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,11 +78,31 @@ static void play(struct siege *siege, struct raw_said *said)
         tell_wrong(siege, "ended otherwise", said);
 }
 
+static cpu_set_t their_core;
+static bool apart;
+
+void attack_from_afar(void)
+{
+    cpu_set_t all;
+    int last = CPU_SETSIZE - 1;
+    if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
+        return;
+    while (!CPU_ISSET(last, &all))
+        last--;
+    CPU_ZERO(&their_core);
+    CPU_SET(last, &their_core);
+    CPU_CLR(last, &all);
+    apart = !sched_setaffinity(0, sizeof(all), &all);
+}
+
 static void *attacker(void *arg)
 {
     struct siege *siege = arg;
     struct raw_said *said = malloc(sizeof(*said));
-    setpriority(PRIO_PROCESS, (id_t)gettid(), 19); /* of this thread, on Linux */
+    if (apart)
+        sched_setaffinity(0, sizeof(their_core), &their_core);
+    else
+        setpriority(PRIO_PROCESS, (id_t)gettid(), 19); /* of this thread, on Linux */
     do
         play(siege, said);
     while (!siege_over(siege));

@@ -2,8 +2,8 @@
  * http_attack.h - attacks on the HTTP port, in a table, and sieges: threads that play one of them over and over.
  *
  * A round of an attack is a connection, or some, and what is done to the server by it; it knows how the server must end it.
- * Attackers run with the lowest priority (nice 19): elsewhere they would have a machine of their own, here they leave the cores to
- * the server and the honest.
+ * Elsewhere attackers would have a machine of their own. Here they run with the lowest priority (nice 19), and leave the cores to
+ * the server and the honest; or after attack_from_afar they have a core of their own, and the server and the honest the others.
  */
 #ifndef HOLDFAST_TESTS_ROBUSTNESS_HTTP_ATTACK_H
 #define HOLDFAST_TESTS_ROBUSTNESS_HTTP_ATTACK_H
@@ -62,6 +62,10 @@ struct siege {
     pthread_mutex_t mutex;
     char wrong[400]; /* the first one that it ended otherwise; "" = none */
 };
+
+/* For a thread that has started nothing yet: it and all that it starts, but sieges, do without one of the cores, which is theirs.
+ * Nothing happens on a machine of one core. */
+void attack_from_afar(void);
 
 void siege_start(struct siege *siege, const struct attack *attack, int port);
 /* Each thread has played a round at least, and they are gone. */

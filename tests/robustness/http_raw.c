@@ -15,7 +15,11 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PATIENCE_S = 20, FRAME_HEAD = 9 };
+enum {
+    PATIENCE_S = 20,
+    FRAME_HEAD = 9,
+    AT_ONCE = 16 << 10 /* so that the kernel, which is the server's too, isn't busy for long with one call of an attacker */
+};
 
 /* ---- a connection ---- */
 
@@ -47,7 +51,7 @@ bool raw_send(int fd, const void *data, size_t len)
 {
     const uint8_t *at = data;
     while (len) {
-        ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+        ssize_t n = send(fd, at, len < AT_ONCE ? len : AT_ONCE, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -68,7 +72,7 @@ size_t raw_send_some(int fd, const void *data, size_t len)
     const uint8_t *at = data;
     size_t sent = 0;
     while (sent < len) {
-        ssize_t n = send(fd, at + sent, len - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t n = send(fd, at + sent, len - sent < AT_ONCE ? len - sent : AT_ONCE, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n <= 0)
             break;
         sent += (size_t)n;

@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/../../.."
 # with a PostgreSQL of its own unless HOLDFAST_TEST_PG names one.
 play() {
     local build=${2:-build/dev}
-    [ -f "$build/build.ninja" ] || cmake --preset dev >/dev/null
+    [ -f "$build/build.ninja" ] || cmake --preset "$(basename "$build")" >/dev/null
     cmake --build "$build" --target "test-robustness-$1" >/dev/null
     exec "$build/tests/robustness/$1_test"
 }

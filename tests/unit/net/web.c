@@ -95,6 +95,19 @@ static void begin_bytes(struct page *page)
     write_bytes(page);
 }
 
+/* However little of it is read. */
+static void burst(struct page *page)
+{
+    static const char zeros[16 << 10];
+    net_exchange_respond(page->x, 200, NULL, 0, false);
+    for (size_t left = wanted(page->x), n; left; left -= n) {
+        n = left < sizeof(zeros) ? left : sizeof(zeros);
+        net_exchange_write(page->x, zeros, n);
+        count(page->web, WEB_WRITTEN, (long)n);
+    }
+    net_exchange_end(page->x, NULL, 0);
+}
+
 static void consume(struct page *page)
 {
     net_exchange_consume(page->x, page->unconsumed);
@@ -112,6 +125,8 @@ static void finish(struct page *page)
         answer(page->x, text);
     } else if (at(page->x, "/bytes") || at(page->x, "/length")) {
         begin_bytes(page);
+    } else if (at(page->x, "/burst")) {
+        burst(page);
     } else if (at(page->x, "/echo") && !page->unconsumed) {
         net_exchange_end(page->x, NULL, 0);
     }

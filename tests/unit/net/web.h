@@ -3,7 +3,8 @@
  * that are as rude as a test wants: bytes on a socket, and nghttp2's client session.
  *
  * The pages: /ok (200, "ok", and a trailer, once the request is whole), /echo (the body back, as it comes and as it is read),
- * /eat (how long the body was), /bytes?N (N bytes, as they are read), /length?N (the same, announced), /early (413 at once),
+ * /eat (how long the body was), /bytes?N (N bytes, as they are read), /length?N (the same, announced), /burst?N (the same at
+ * once, read or not), /early (413 at once),
  * /hold (nothing until a request for /release; what is sent to it is not consumed before), /keep?N (the same, and N bytes are said
  * to be held), /reset (it is cut off).
  */

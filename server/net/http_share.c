@@ -1,0 +1,172 @@
+/*
+ * http_share.c - see http_conn.h: whose turn it is, so that nobody's flood keeps others from the loop.
+ *
+ * A connection has credit, in nanoseconds of the loop's time. What is done for it takes of that as long as it takes; answers that
+ * it takes add more than they cost (http_exchange.c). One that calls and hears what it is told has as much as it can have. One that
+ * is new, floods, resets what it asks for, or leaves its answers has none: such ones all together may take A_SHARE of the time,
+ * from a purse, in turns of a little each; and whoever is accepted takes of it too. Unless nobody with credit was there for
+ * QUIET_MS: then the time is theirs.
+ *
+ * A connection that waits for its turn isn't watched: what it sends waits in the kernel, and slows it down.
+ */
+#include "net/http_conn.h"
+
+enum {
+    MS = 1000000,
+    CREDIT_MAX = 20 * MS, /* and as much may be owed */
+    A_SHARE = 4,          /* a fourth */
+    PURSE_MAX = MS,
+    OWED_MAX = 10 * MS,
+    A_REQUEST = 100000, /* costs the service and the database about as much; */
+    FEW = 4,            /* without credit as much again for each so many that are in progress: nobody knows yet what they bring */
+    QUIET_MS = 1000,
+    TURN_MS = 1
+};
+
+static void on_turn(struct io_timer *timer);
+
+void http_share_init(struct net_http *http)
+{
+    struct http_share *share = &http->share;
+    list_init(&share->waiting);
+    share->timer.fire = on_turn;
+    share->purse_ns = PURSE_MAX;
+    share->filled_ms = http_now(http);
+    share->honoured_ms = http_now(http) - QUIET_MS;
+}
+
+/* Nobody else with credit is there. */
+static bool is_quiet(const struct net_http *http, const struct http_conn *conn)
+{
+    return (conn && http->share.honoured == conn) || http_now(http) - http->share.honoured_ms >= QUIET_MS;
+}
+
+static void spend(struct net_http *http, int64_t ns)
+{
+    http->share.purse_ns = http->share.purse_ns - ns > -OWED_MAX ? http->share.purse_ns - ns : -OWED_MAX;
+}
+
+/* Whether this one, without credit, may take more; NULL: whoever comes next. */
+static bool is_left(struct net_http *http, const struct http_conn *conn)
+{
+    struct http_share *share = &http->share;
+    int64_t now = http_now(http), more = (now - share->filled_ms) * (MS / A_SHARE);
+    share->filled_ms = now;
+    share->purse_ns = share->purse_ns + more < PURSE_MAX ? share->purse_ns + more : PURSE_MAX;
+    return share->purse_ns > 0 || is_quiet(http, conn);
+}
+
+/* ---- turns ---- */
+
+static void await_turn(struct net_http *http)
+{
+    if (!http->share.timer.node.linked)
+        http->io->timer_set(http->io, &http->share.timer, http_now(http) + TURN_MS);
+}
+
+void http_share_wait(struct http_conn *conn, bool hangup)
+{
+    struct net_http *http = conn->http;
+    if (conn->state == HTTP_CLOSED || list_linked(&conn->wait_node))
+        return;
+    conn->watch.want = IO_HANGUP;
+    if (!hangup)
+        http->io->unwatch(http->io, &conn->watch);
+    else if (http->io->watch(http->io, &conn->watch))
+        http_doom(conn);
+    list_push_back(&http->share.waiting, &conn->wait_node);
+    http->stats.waits++;
+    await_turn(http);
+}
+
+void http_share_leave(struct http_conn *conn)
+{
+    if (list_linked(&conn->wait_node))
+        list_remove(&conn->http->share.waiting, &conn->wait_node);
+    if (conn->http->share.honoured == conn)
+        conn->http->share.honoured = NULL;
+}
+
+static void on_turn(struct io_timer *timer)
+{
+    struct net_http *http = list_entry(timer, struct net_http, share.timer);
+    struct list *waiting = &http->share.waiting;
+    for (size_t n = waiting->count; n && !list_empty(waiting); n--) {
+        struct http_conn *conn = list_entry(list_first(waiting), struct http_conn, wait_node);
+        if (!is_left(http, conn))
+            break;
+        list_remove(waiting, &conn->wait_node);
+        http->share.began_ns = http->io->clock_ns(http->io);
+        http_take_turn(conn);
+        http_share_end(conn);
+    }
+    if (http->share.full) {
+        http->share.full = false;
+        net_listener_go_on(&http->listener);
+    }
+    if (!list_empty(waiting))
+        await_turn(http);
+}
+
+/* ---- what is done ---- */
+
+bool http_share_begin(struct http_conn *conn)
+{
+    struct net_http *http = conn->http;
+    if (list_linked(&conn->wait_node))
+        return false;
+    if (conn->credit_ns > 0) {
+        http->share.honoured_ms = http_now(http);
+        http->share.honoured = conn;
+    } else if (!list_empty(&http->share.waiting) || !is_left(http, conn)) {
+        http_share_wait(conn, false);
+        return false;
+    }
+    http->share.began_ns = http->io->clock_ns(http->io);
+    return true;
+}
+
+void http_share_end(struct http_conn *conn)
+{
+    struct net_http *http = conn->http;
+    http_charge(conn, http->io->clock_ns(http->io) - http->share.began_ns);
+}
+
+void http_share_begin_accept(struct net_http *http)
+{
+    http->share.began_ns = http->io->clock_ns(http->io);
+}
+
+void http_share_end_accept(struct net_http *http)
+{
+    spend(http, http->io->clock_ns(http->io) - http->share.began_ns);
+    if (is_left(http, NULL))
+        return;
+    http->share.full = true;
+    http->stats.waits++;
+    net_listener_pause(&http->listener);
+    await_turn(http);
+}
+
+void http_charge(struct http_conn *conn, int64_t ns)
+{
+    if (conn->credit_ns <= 0)
+        spend(conn->http, ns);
+    conn->credit_ns = conn->credit_ns - ns > -CREDIT_MAX ? conn->credit_ns - ns : -CREDIT_MAX;
+}
+
+void http_earn(struct http_conn *conn, int64_t ns)
+{
+    conn->credit_ns = conn->credit_ns + ns < CREDIT_MAX ? conn->credit_ns + ns : CREDIT_MAX;
+}
+
+bool http_share_may_begin(struct http_conn *conn)
+{
+    struct net_http *http = conn->http;
+    if (conn->credit_ns <= 0 && !is_left(http, conn))
+        return false;
+    if (conn->credit_ns <= 0)
+        spend(http, (int64_t)A_REQUEST * (int64_t)(conn->open.count - (size_t)conn->n_unbegun) / FEW);
+    http_charge(conn, A_REQUEST);
+    return true;
+}
