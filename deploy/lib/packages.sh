@@ -7,8 +7,9 @@ HOLDFAST_TEST_PACKAGES="libcmocka-dev libnng-dev clang-format-14 make pgbouncer 
 HOLDFAST_COVERAGE_PACKAGES="gcovr"
 
 # The clients that others have made, for tests/stock. Node may be here from elsewhere, with npm, and then Debian's npm would not go with it.
-HOLDFAST_STOCK_PACKAGES="python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc g++ libgrpc++-dev libprotobuf-dev ruby-grpc grpc-proto nghttp2-client curl jq openssl"
+HOLDFAST_STOCK_PACKAGES="python3-grpcio python3-protobuf protobuf-compiler protobuf-compiler-grpc g++ libgrpc++-dev libprotobuf-dev ruby-grpc grpc-proto nghttp2-client curl jq openssl libgrpc-java libprotobuf-java libnetty-java libperfmark-java libgoogle-gson-java libguava-java"
 command -v node >/dev/null || HOLDFAST_STOCK_PACKAGES="$HOLDFAST_STOCK_PACKAGES nodejs"
+command -v javac >/dev/null || HOLDFAST_STOCK_PACKAGES="$HOLDFAST_STOCK_PACKAGES openjdk-17-jdk-headless"
 command -v npm >/dev/null || HOLDFAST_STOCK_PACKAGES="$HOLDFAST_STOCK_PACKAGES npm"
 
 # as_root COMMAND…: runs it with root's rights.

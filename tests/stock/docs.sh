@@ -66,7 +66,7 @@ over_tls() {
         HOLDFAST_TLS_CERT=$CERTIFICATES/client.pem HOLDFAST_TLS_KEY=$CERTIFICATES/client.key HOLDFAST_KEY=$1 timeout 60 "${worker[@]}" 2>&1
 }
 
-if [ -z "${HOLDFAST_DOCS_CLEAR_ONLY:-}" ]; then # set by long/docs for what has no TLS here
+if [ -z "${HOLDFAST_DOCS_CLEAR_ONLY:-}" ]; then # set for what has no TLS here
     has "$page: TLS and a key" "$(over_tls "$HOLDFAST_TLS_API_KEY")" 'page3isversion3'
     refused=$(over_tls hfk_nonsense && echo "it was served")
     has "$page: TLS and a wrong key" "$(grep -ciE 'not valid|unauthenticated' <<<"$refused") $(grep -c served <<<"$refused")" '^[1-9][0-9]*0$'
