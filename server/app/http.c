@@ -7,6 +7,7 @@
 
 #include "app/metrics.h"
 #include "base/log.h"
+#include "net/offload.h"
 
 /* ------------------------------------------------------------------------------------------------ pages */
 
@@ -123,9 +124,10 @@ bool app_http_open(struct app_http *http, const struct app_config *cfg, struct i
         return true;
     if (!open_tls(http, cfg, error, error_len))
         return false;
-    http->rpc = net_rpc_new(io, &rpc);
+    http->offload = rpc.offload = offload_new(io);
+    http->rpc = http->offload ? net_rpc_new(io, &rpc) : NULL;
     if (!http->rpc) {
-        snprintf(error, error_len, "out of memory");
+        snprintf(error, error_len, "no memory, descriptor or thread for the calls of the HTTP port");
         return false;
     }
     net.tls = http->tls;
@@ -165,6 +167,7 @@ void app_http_free(struct app_http *http)
 {
     net_http_free(http->port);
     net_rpc_free(http->rpc);
+    offload_free(http->offload);
     net_tls_free(http->tls);
     http->port = NULL;
     http->rpc = NULL;

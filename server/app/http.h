@@ -29,6 +29,7 @@ struct app_http {
     struct svc *svc;
     struct net_tls *tls;   /* NULL: clear text */
     struct net_http *port; /* NULL: no HTTP port */
+    struct offload *offload;
     struct net_rpc *rpc;
     bool require_keys, draining;
     struct net_sp *const *listeners; /* for /metrics */

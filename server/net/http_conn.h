@@ -212,8 +212,9 @@ void http_share_end_accept(struct net_http *http);
 /* It takes so much of its credit, or of the purse. */
 void http_charge(struct http_conn *conn, int64_t ns);
 void http_earn(struct http_conn *conn, int64_t ns);
-/* Whether it may have a request begun now that is whole; that is charged. */
-bool http_share_may_begin(struct http_conn *conn);
+/* Handlers are told of those of its requests that are whole, as far as they may be begun. False: there are more, for its next turn.
+ */
+bool http_begin(struct http_conn *conn);
 
 /* ---- http_io.c ---- */
 
@@ -247,9 +248,6 @@ void http_x_offer(struct http_x *x);
 /* Bytes of the request's body have come; `end` follows by http_x_request_end. */
 void http_x_body(struct http_x *x, const void *data, size_t len);
 void http_x_request_end(struct http_x *x);
-/* Handlers are told of those of its requests that are whole, as far as they may be begun. False: there are more, for its next turn.
- */
-bool http_begin(struct http_conn *conn);
 /* It is over; its handler is told at the end of the turn. */
 void http_x_over(struct http_x *x, bool complete);
 /* Less of its response is unread: whoever waits for room is told, not from here. */

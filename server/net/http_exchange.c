@@ -14,7 +14,6 @@ enum {
     KEPT = 4 << 10,     /* of each of their buffers */
     FIELD_COST = 32,    /* RFC 9113, 6.5.2 */
     FIRST_FIELDS = 16,  /* of the array */
-    UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */
     A_BYTE = 2,         /* of an answer costs so many nanoseconds, until it is taken; */
     AN_ANSWER = 200000, /* it earns so many when it has been, */
     A_PIECE = 10000     /* and so many for each time that all there was of it is */
@@ -225,39 +224,6 @@ void http_x_request_end(struct http_x *x)
     x->unbegun = true;
     if (!x->conn->n_unbegun++)
         http_begin(x->conn);
-}
-
-/* Bytes of answers that are whole, and that it doesn't take. */
-static size_t untaken(const struct http_conn *conn)
-{
-    size_t sum = 0;
-    for (struct list_node *node = list_first(&conn->open); node; node = list_next(&conn->open, node)) {
-        const struct http_x *x = list_entry(node, struct http_x, node);
-        sum += x->ended ? x->out.len - x->out_at : 0;
-    }
-    return sum;
-}
-
-static struct http_x *first_unbegun(const struct http_conn *conn)
-{
-    struct list_node *node = list_first(&conn->open);
-    while (!list_entry(node, struct http_x, node)->unbegun)
-        node = list_next(&conn->open, node);
-    return list_entry(node, struct http_x, node);
-}
-
-bool http_begin(struct http_conn *conn)
-{
-    while (conn->n_unbegun && !conn->doomed && (conn->n_unsent <= UNTAKEN || untaken(conn) <= UNTAKEN)) {
-        if (!http_share_may_begin(conn))
-            return false;
-        struct http_x *x = first_unbegun(conn);
-        x->unbegun = false;
-        conn->n_unbegun--;
-        if (!x->ended)
-            x->x.body(&x->x, NULL, 0, true);
-    }
-    return true;
 }
 
 bool http_x_is_full(const struct http_x *x)

@@ -19,6 +19,7 @@ enum {
     OWED_MAX = 10 * MS,
     A_REQUEST = 100000, /* costs the service and the database about as much; */
     FEW = 4,            /* without credit as much again for each so many that are in progress: nobody knows yet what they bring */
+    UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */
     QUIET_MS = 1000,
     TURN_MS = 1
 };
@@ -160,7 +161,10 @@ void http_earn(struct http_conn *conn, int64_t ns)
     conn->credit_ns = conn->credit_ns + ns < CREDIT_MAX ? conn->credit_ns + ns : CREDIT_MAX;
 }
 
-bool http_share_may_begin(struct http_conn *conn)
+/* ---- requests ---- */
+
+/* Whether a request that is whole may be begun now; it is charged. */
+static bool may_begin(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
     if (conn->credit_ns <= 0 && !is_left(http, conn))
@@ -168,5 +172,38 @@ bool http_share_may_begin(struct http_conn *conn)
     if (conn->credit_ns <= 0)
         spend(http, (int64_t)A_REQUEST * (int64_t)(conn->open.count - (size_t)conn->n_unbegun) / FEW);
     http_charge(conn, A_REQUEST);
+    return true;
+}
+
+/* Bytes of answers that are whole, and that it doesn't take. */
+static size_t untaken(const struct http_conn *conn)
+{
+    size_t sum = 0;
+    for (struct list_node *node = list_first(&conn->open); node; node = list_next(&conn->open, node)) {
+        const struct http_x *x = list_entry(node, struct http_x, node);
+        sum += x->ended ? x->out.len - x->out_at : 0;
+    }
+    return sum;
+}
+
+static struct http_x *first_unbegun(const struct http_conn *conn)
+{
+    struct list_node *node = list_first(&conn->open);
+    while (!list_entry(node, struct http_x, node)->unbegun)
+        node = list_next(&conn->open, node);
+    return list_entry(node, struct http_x, node);
+}
+
+bool http_begin(struct http_conn *conn)
+{
+    while (conn->n_unbegun && !conn->doomed && (conn->n_unsent <= UNTAKEN || untaken(conn) <= UNTAKEN)) {
+        if (!may_begin(conn))
+            return false;
+        struct http_x *x = first_unbegun(conn);
+        x->unbegun = false;
+        conn->n_unbegun--;
+        if (!x->ended)
+            x->x.body(&x->x, NULL, 0, true);
+    }
     return true;
 }

@@ -9,7 +9,8 @@
  *
  * A unary call is given out once its request is whole; a call whose caller sends a stream as soon as it begins. When its exchange
  * is closed before it was answered, the call is told that it has gone (proto/c/call.h), never from within one of its own functions.
- * All on the loop's thread.
+ * All on the loop's thread, but for large requests that aren't plain protobuf: `offload` inflates and reads them, one after the
+ * other, 256 waiting at most, in up to 32 MiB beyond what is counted.
  */
 #ifndef HOLDFAST_NET_RPC_H
 #define HOLDFAST_NET_RPC_H
@@ -22,6 +23,7 @@
 #include "proto/c/call.h"
 
 struct net_rpc;
+struct offload;
 
 /* Zero means the default. */
 struct net_rpc_config {
@@ -35,6 +37,7 @@ struct net_rpc_config {
     size_t reply_max;        /* bytes of one message that goes; 0 = HP_ENVELOPE_MAX */
     int max_calls;           /* at one time; 0 = 65,536 */
     int default_wait_ms;     /* of unary calls that name no timeout; 0 = 30,000 */
+    struct offload *offload; /* decodes requests of more than 64 KiB that are compressed or JSON; NULL: the loop does. Borrowed */
 };
 
 struct net_rpc_stats {

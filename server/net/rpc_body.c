@@ -1,5 +1,5 @@
 /*
- * rpc_body.c - from the pieces of a request's body to messages: put together, decompressed, read as JSON; then given.
+ * rpc_body.c - from the pieces of a request's body to messages: put together, decoded (rpc_decode.c); then given.
  *
  * What comes is taken at once and counted (rpc_count_held), but for streams whose service doesn't listen yet or whose caller
  * doesn't read what it is sent: theirs waits in `pending`, unconsumed, so that its sender is held up by flow control.
@@ -7,13 +7,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "net/json_read.h"
 #include "net/rpc_call.h"
 #include "proto/c/wire.h"
 
 /* ---- one message ---- */
 
-static size_t limit_of(const struct rpc_call *rc)
+size_t rpc_limit_of(const struct rpc_call *rc)
 {
     return rc->json ? 2 * rc->rpc->cfg.request_max : rc->rpc->cfg.request_max;
 }
@@ -21,10 +20,7 @@ static size_t limit_of(const struct rpc_call *rc)
 static void too_large(struct rpc_call *rc, size_t size, bool at_least)
 {
     struct hp_status status;
-    char value[48], limit[32];
-    int n = snprintf(value, sizeof(value), at_least ? "more than %zu bytes" : "%zu bytes", size);
-    snprintf(limit, sizeof(limit), "%zu bytes", limit_of(rc));
-    hp_status_bad_field(&status, HP_R_LIMIT, "payload", value, (size_t)n, limit); /* as over nng: envelope.c */
+    rpc_too_large(&status, size, at_least, rpc_limit_of(rc));
     rpc_fail(rc, &status);
 }
 
@@ -51,68 +47,17 @@ static void not_one(struct rpc_call *rc, const char *found)
     rpc_fail(rc, &status);
 }
 
-/* False: the call has failed. */
-static bool decompress(struct rpc_call *rc, const struct hp_buf *from, struct hp_buf *to)
-{
-    hp_buf_reset(to);
-    switch (net_gzip_open(rc->rpc->gzip, from->data, from->len, limit_of(rc), to)) {
-    case NET_GUNZIP_OK:
-        return true;
-    case NET_GUNZIP_TOO_LARGE:
-        too_large(rc, limit_of(rc), true);
-        return false;
-    case NET_GUNZIP_NO_MEMORY:
-        no_memory(rc);
-        return false;
-    default:
-        malformed(rc, "gzip");
-        return false;
-    }
-}
-
-/* The message in the reader as protobuf, wherever it then is. False: the call has failed. */
-static bool decode(struct rpc_call *rc, bool compressed, const void **payload, size_t *len)
-{
-    const struct hp_buf *at = &rc->reader.message;
-    struct hp_status status;
-    if (compressed && at->len) {
-        struct hp_buf *to = rc->json ? &rc->rpc->plain : &rc->message;
-        if (!decompress(rc, at, to))
-            return false;
-        at = to;
-    }
-    if (rc->json) {
-        hp_buf_reset(&rc->message);
-        rc->message.max = rc->rpc->cfg.request_max;
-        if (!net_json_read(rc->method->request, (const char *)at->data, at->len, &rc->message, &status)) {
-            rpc_fail(rc, &status);
-            return false;
-        }
-        at = &rc->message;
-        if (rc->rpc->plain.cap > rc->rpc->cfg.request_max / 4)
-            hp_buf_release(&rc->rpc->plain);
-    }
-    *payload = at->data;
-    *len = at->len;
-    return true;
-}
-
 /* ---- unary ---- */
 
 static void unary_end(struct rpc_call *rc)
 {
     bool framed = rc->protocol->framed;
-    const void *payload;
-    size_t len;
     if (framed && hp_grpc_reader_amid(&rc->reader))
         malformed(rc, "a whole message, not one that is cut off");
     else if (framed && !rc->whole)
         not_one(rc, "none");
-    else if (decode(rc, framed ? rc->reader.compressed : rc->in_gzip, &payload, &len)) {
-        rpc_count_held(rc);
-        if (rc->x)
-            rpc_give(rc, payload, len);
-    }
+    else
+        rpc_decode(rc, framed ? rc->reader.compressed : rc->in_gzip);
 }
 
 /* A flag may only be set if the encoding was named. */
@@ -155,8 +100,8 @@ static void unary_framed(struct rpc_call *rc, const uint8_t *data, size_t len)
 static void unary_plain(struct rpc_call *rc, const void *data, size_t len)
 {
     struct hp_buf *body = &rc->reader.message;
-    if (len > limit_of(rc) - body->len) {
-        too_large(rc, limit_of(rc), true);
+    if (len > rpc_limit_of(rc) - body->len) {
+        too_large(rc, rpc_limit_of(rc), true);
         return;
     }
     hp_buf_add(body, data, len);
@@ -200,7 +145,7 @@ static void stream_data(struct rpc_call *rc, const uint8_t **data, size_t *len)
             break;
         if (read != HP_GRPC_MESSAGE)
             bad_frame(rc, read);
-        else if (flag_is_right(rc) && decode(rc, rc->reader.compressed, &payload, &size) && rc->call.message)
+        else if (flag_is_right(rc) && rpc_decode_here(rc, rc->reader.compressed, &payload, &size) && rc->call.message)
             rc->call.message(&rc->call, payload ? payload : "", size);
     }
     rpc_count_held(rc);

@@ -18,6 +18,7 @@
 #include "proto/c/grpc.h"
 
 struct rpc_call;
+struct rpc_decoding;
 
 /* How a call is spoken of on the wire. */
 struct rpc_protocol {
@@ -69,11 +70,12 @@ struct rpc_call {
     bool is_gone;     /* the service knows that its caller has gone, or will */
     bool gone_posted; /* at the end of the turn */
     int holds;
-    size_t held;                  /* in rpc->stats.held, and told to HTTP */
-    struct hp_grpc_reader reader; /* its buffer has the body of a call that isn't framed */
-    struct hp_buf message;        /* the request as protobuf, if it came compressed or as JSON */
-    struct hp_buf pending;        /* what came while `full`, or before the service listened */
-    struct io_timer deadline;     /* of streams */
+    size_t held;                   /* in rpc->stats.held, and told to HTTP */
+    struct hp_grpc_reader reader;  /* its buffer has the body of a call that isn't framed */
+    struct hp_buf message;         /* the request as protobuf, if it came compressed or as JSON */
+    struct hp_buf pending;         /* what came while `full`, or before the service listened */
+    struct rpc_decoding *decoding; /* NULL: it isn't */
+    struct io_timer deadline;      /* of streams */
     struct io_task gone;
     struct hp_arena *spare_arena;
 };
@@ -101,7 +103,24 @@ bool rpc_cors_allows(const struct net_rpc *rpc, const char *origin);
 enum { RPC_CORS_HEADERS = 3 };
 size_t rpc_cors_headers(const struct rpc_call *rc, struct net_header *headers);
 
+/* rpc_decode.c: messages as protobuf. */
+
+/* Of a unary call, whose message in the reader is whole: it is given or fails, now or when the message has been decoded. */
+void rpc_decode(struct rpc_call *rc, bool compressed);
+/* Of a stream: the message, wherever it then is. False: the call has failed. A message that is compressed or JSON has 64 KiB at
+ * most. */
+bool rpc_decode_here(struct rpc_call *rc, bool compressed, const void **payload, size_t *len);
+/* Bytes of a request that is being decoded. */
+size_t rpc_decode_held(const struct rpc_call *rc);
+/* The call is gone: nobody waits for it. */
+void rpc_decode_forget(struct rpc_call *rc);
+/* A message of `size` bytes, or more, is more than `max`. */
+void rpc_too_large(struct hp_status *status, size_t size, bool at_least, size_t max);
+
 /* rpc_body.c: from a body to messages. */
+
+/* Bytes of one message as it comes, decompressed. */
+size_t rpc_limit_of(const struct rpc_call *rc);
 
 void rpc_body(struct net_exchange *x, const void *data, size_t len, bool end);
 /* What came meanwhile is taken, if it may be. */

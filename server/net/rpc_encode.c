@@ -1,5 +1,5 @@
 /*
- * rpc_encode.c - messages on their way out: packed or written as JSON, compressed where that pays, framed.
+ * rpc_encode.c - messages on their way out: packed or written as JSON, compressed where that pays and is quick, framed.
  */
 #include <string.h>
 
@@ -7,7 +7,11 @@
 #include "proto/c/json.h"
 #include "proto/c/wire.h"
 
-enum { WORTH_ZIPPING = 1024, KEEP_BYTES = 1 << 20 };
+enum {
+    WORTH_ZIPPING = 1024,
+    TOO_LARGE_TO_ZIP = 64 << 10, /* on the thread that serves everybody: it would take milliseconds */
+    KEEP_BYTES = 1 << 20
+};
 
 /* Empty but for the prefix's room. False: no memory. */
 static bool begin_with_room(struct hp_buf *buf)
@@ -46,9 +50,10 @@ struct hp_buf *rpc_encode(struct rpc_call *rc, const ProtobufCMessage *message, 
             hp_status_set(status, HP_R_OUTCOME_LOST, "no memory for the answer");
         return NULL;
     }
-    if (!rc->out_gzip || out->len - HP_GRPC_PREFIX < WORTH_ZIPPING || !begin_with_room(&rpc->zipped))
+    size_t len = out->len - HP_GRPC_PREFIX;
+    if (!rc->out_gzip || len < WORTH_ZIPPING || len > TOO_LARGE_TO_ZIP || !begin_with_room(&rpc->zipped))
         return out;
-    if (net_gzip_close(rpc->gzip, out->data + HP_GRPC_PREFIX, out->len - HP_GRPC_PREFIX, &rpc->zipped))
+    if (net_gzip_close(rpc->gzip, out->data + HP_GRPC_PREFIX, len, &rpc->zipped))
         return &rpc->zipped;
     return out;
 }

@@ -36,6 +36,7 @@ static void keep_or_release(struct hp_buf *buf)
 void rpc_call_free(struct rpc_call *rc)
 {
     struct net_rpc *rpc = rc->rpc;
+    rpc_decode_forget(rc);
     if (!rpc) {
         call_destroy(rc);
         return;
@@ -88,7 +89,7 @@ void rpc_let_go(struct rpc_call *rc)
 
 void rpc_count_held(struct rpc_call *rc)
 {
-    size_t held = rc->reader.message.len + rc->pending.len + rc->message.len;
+    size_t held = rc->reader.message.len + rc->pending.len + rc->message.len + rpc_decode_held(rc);
     if (held <= KEEP_BYTES)
         held = 0; /* little is part of what a call costs */
     if (held == rc->held)

@@ -1,6 +1,7 @@
 /* fake.c - see fake.h. */
 #include "unit/net/rpc/fake.h"
 
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,6 +52,31 @@ static void unpost(struct io *io, struct io_task *task)
             return;
         }
     }
+}
+
+static int watch(struct io *io, struct io_watch *watch)
+{
+    (void)io;
+    assert_null(fake.watch);
+    fake.watch = watch;
+    watch->watched = true;
+    return 0;
+}
+
+static void unwatch(struct io *io, struct io_watch *watch)
+{
+    (void)io;
+    assert_ptr_equal(fake.watch, watch);
+    fake.watch = NULL;
+    watch->watched = false;
+}
+
+void fake_await(void)
+{
+    struct pollfd ready = {.fd = fake.watch->fd, .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, T_PATIENCE_MS), 1);
+    fake.watch->ready(fake.watch, IO_READ);
+    fake_turn();
 }
 
 void fake_turn(void)
@@ -393,7 +419,13 @@ int fake_setup(void **state)
     (void)state;
     memset(&fake, 0, sizeof(fake));
     fake.now = 5000;
-    fake.io = (struct io){.now_ms = now_ms, .timer_set = timer_set, .timer_cancel = timer_cancel, .post = post, .unpost = unpost};
+    fake.io = (struct io){.now_ms = now_ms,
+                          .timer_set = timer_set,
+                          .timer_cancel = timer_cancel,
+                          .post = post,
+                          .unpost = unpost,
+                          .watch = watch,
+                          .unwatch = unwatch};
     fake_open();
     return 0;
 }

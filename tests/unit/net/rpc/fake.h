@@ -38,6 +38,7 @@ struct fake {
     int64_t now;
     struct io_task *tasks;
     struct io_timer *timer; /* one is enough */
+    struct io_watch *watch; /* the same */
     struct net_rpc *rpc;
     struct net_rpc_config cfg; /* for fake_open */
 
@@ -73,6 +74,8 @@ const char *fake_trailer(const struct fake_exchange *f, const char *name);
 
 /* Posted tasks run. */
 void fake_turn(void);
+/* What is watched is ready, with patience; that is told, and posted tasks run. */
+void fake_await(void);
 void fake_advance(int64_t ms);
 
 /* Appends a WriteRequest with this value, framed. */
