@@ -11,12 +11,14 @@ enum {
     WINDOW_BITS = 15,
     AS_GZIP = 16, /* added to the window's bits: a gzip header, no other */
     MEM_LEVEL = 8,
-    STEP = 16 << 10
+    STEP = 16 << 10,
+    BREATH = 64 << 10
 };
 
 struct net_gzip {
     z_stream in, out;
     bool has_in, has_out;
+    void (*pause)(void);
 };
 
 struct net_gzip *net_gzip_new(void)
@@ -33,6 +35,17 @@ void net_gzip_free(struct net_gzip *gzip)
     if (gzip->has_out)
         deflateEnd(&gzip->out);
     free(gzip);
+}
+
+void net_gzip_pause(struct net_gzip *gzip, void (*pause)(void))
+{
+    gzip->pause = pause;
+}
+
+static void breathe(const struct net_gzip *gzip)
+{
+    if (gzip->pause && gzip->in.total_out % BREATH < STEP)
+        gzip->pause();
 }
 
 static bool ready_in(struct net_gzip *gzip)
@@ -79,12 +92,36 @@ enum net_gunzip net_gzip_open(struct net_gzip *gzip, const void *data, size_t le
         }
         left -= got;
         out->len += got;
+        breathe(gzip);
     } while (status == Z_OK);
     if (out->data)
         out->data[out->len] = '\0';
     if (status == Z_STREAM_END && stream->avail_in == 0)
         return NET_GUNZIP_OK;
     out->len = before;
+    return status == Z_MEM_ERROR ? NET_GUNZIP_NO_MEMORY : NET_GUNZIP_MALFORMED;
+}
+
+enum net_gunzip net_gzip_measure(struct net_gzip *gzip, const void *data, size_t len, size_t max, size_t *size)
+{
+    z_stream *stream = &gzip->in;
+    uint8_t step[STEP];
+    int status = Z_OK;
+
+    if (!ready_in(gzip))
+        return NET_GUNZIP_NO_MEMORY;
+    stream->next_in = (Bytef *)(uintptr_t)data;
+    stream->avail_in = (uInt)len;
+    for (*size = 0; status == Z_OK && *size <= max; *size += sizeof(step) - stream->avail_out) {
+        stream->next_out = step;
+        stream->avail_out = sizeof(step);
+        status = inflate(stream, Z_NO_FLUSH);
+        breathe(gzip);
+    }
+    if (*size > max)
+        return NET_GUNZIP_TOO_LARGE;
+    if (status == Z_STREAM_END && stream->avail_in == 0)
+        return NET_GUNZIP_OK;
     return status == Z_MEM_ERROR ? NET_GUNZIP_NO_MEMORY : NET_GUNZIP_MALFORMED;
 }
 

@@ -12,7 +12,7 @@
  * port as a whole takes max_bytes + max_connections * 100 KiB (200 KiB) in the worst case.
  *
  * Who is served when (http_share.c). Connections that call and take their answers have the loop's time; those that are new, or cost
- * more than they call for, share a fourth of it as long as others are there, and wait for their turns. They are read no further
+ * more than they call for, share a fifth of it as long as others are there, and wait for their turns. They are read no further
  * while an eighth of max_bytes is held and 128 KiB of it for them, and closed if their requests don't become whole in 2 s
  * meanwhile. Nothing more is begun for a connection that leaves answers of 4 MiB. The kernel's buffers of a connection are as large
  * as SO_RCVBUF and SO_SNDBUF of 256 KiB allow, and do not grow.
@@ -120,6 +120,8 @@ void net_exchange_consume(struct net_exchange *x, size_t len);
  * until they are said to be fewer or the exchange is closed. When more than max_bytes are held, the connections for which most is
  * are closed. */
 void net_exchange_hold(struct net_exchange *x, size_t bytes);
+/* Work was done for this exchange beside the loop, which took so long: it counts as what the loop does for its connection. */
+void net_exchange_charge(struct net_exchange *x, int64_t ns);
 /* The exchange is cut off: RST_STREAM with this code (RFC 9113, 7) or a closed connection. `closed` follows, perhaps before this
  * returns. */
 void net_exchange_reset(struct net_exchange *x, uint32_t code);

@@ -380,6 +380,13 @@ void net_exchange_hold(struct net_exchange *exchange, size_t bytes)
     x->held = bytes;
 }
 
+void net_exchange_charge(struct net_exchange *exchange, int64_t ns)
+{
+    struct http_x *x = x_of(exchange);
+    if (!x->over)
+        http_charge(x->conn, ns);
+}
+
 void net_exchange_reset(struct net_exchange *exchange, uint32_t code)
 {
     struct http_x *x = x_of(exchange);

@@ -14,9 +14,9 @@
 enum {
     MS = 1000000,
     CREDIT_MAX = 20 * MS, /* and as much may be owed */
-    A_SHARE = 4,          /* a fourth */
+    A_SHARE = 5,          /* a fifth */
     PURSE_MAX = MS,
-    OWED_MAX = 10 * MS,
+    OWED_MAX = 200 * MS,
     A_REQUEST = 100000, /* costs the service and the database about as much; */
     FEW = 4,            /* without credit as much again for each so many that are in progress: nobody knows yet what they bring */
     UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */

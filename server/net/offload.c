@@ -14,7 +14,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-enum { WAITING_MAX = 256, NICE = 10 };
+enum { WAITING_MAX = 256, NICE = 19 };
 
 struct offload {
     struct io *io;

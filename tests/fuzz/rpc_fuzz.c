@@ -150,6 +150,11 @@ void net_exchange_consume(struct net_exchange *x, size_t len)
     MUST(now.consumed <= now.given);
 }
 
+void net_exchange_charge(struct net_exchange *x, int64_t ns)
+{
+    MUST(x == &now.x && !now.n_closed && ns >= 0);
+}
+
 void net_exchange_hold(struct net_exchange *x, size_t bytes)
 {
     MUST(x == &now.x && !now.n_closed && bytes <= 3 * now.given + SMALL);

@@ -250,6 +250,13 @@ void net_exchange_consume(struct net_exchange *x, size_t len)
     f->consumed += len;
 }
 
+void net_exchange_charge(struct net_exchange *x, int64_t ns)
+{
+    struct fake_exchange *f = (struct fake_exchange *)x;
+    assert_false(f->closed);
+    f->charged += ns;
+}
+
 void net_exchange_hold(struct net_exchange *x, size_t bytes)
 {
     struct fake_exchange *f = (struct fake_exchange *)x;

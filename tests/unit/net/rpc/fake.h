@@ -28,6 +28,7 @@ struct fake_exchange {
     struct hp_buf headers, trailers; /* "name: value\n" each */
     struct hp_buf body;
     size_t consumed, held;
+    int64_t charged;
     size_t room;         /* body beyond which write says no; 0 = any */
     bool close_in_write; /* the connection breaks as it is written to */
 };

@@ -169,6 +169,7 @@ static void large_requests_are_answered(void **state)
         assert_int_equal(little->status, 200); /* nobody waits for it */
         fake_await();
         assert_int_equal(f->status, 200);
+        assert_true(f->charged > 0 && !little->charged);
         assert_string_equal((char *)f->body.data, json);
     }
     hp_buf_release(&zipped);
