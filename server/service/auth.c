@@ -42,6 +42,11 @@ static bool expired(const struct svc_auth *auth, const struct svc_principal *who
     return who->expires_unix_ms && who->expires_unix_ms <= now_ms(auth) + auth->unix_offset_ms;
 }
 
+int64_t svc_auth_left_ms(const struct svc_auth *auth, const struct svc_principal *who)
+{
+    return who->expires_unix_ms ? who->expires_unix_ms - now_ms(auth) - auth->unix_offset_ms : INT64_MAX;
+}
+
 const struct svc_principal *svc_auth_find(const struct svc_auth *auth, const char *id)
 {
     return svc_principals_find(&auth->all, id);
@@ -391,10 +396,15 @@ enum svc_admission svc_auth_admit(struct svc_auth *auth, struct hp_call *call, c
     return admission;
 }
 
-void svc_auth_fail(struct svc_call *sc, const struct hp_status *status)
+void svc_auth_denied(struct svc_call *sc, const struct hp_status *status)
 {
     if (sc->svc->auth)
         denied(sc->svc->auth, sc->principal, sc->method, status);
+}
+
+void svc_auth_fail(struct svc_call *sc, const struct hp_status *status)
+{
+    svc_auth_denied(sc, status);
     svc_fail(sc, status);
 }
 

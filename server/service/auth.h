@@ -74,6 +74,8 @@ bool svc_auth_enter(struct svc_auth *auth, struct svc_call *sc, struct svc_princ
     __attribute__((warn_unused_result));
 /* The call, whose handler found that its caller may not, ends with this; it is counted as a denial. */
 void svc_auth_fail(struct svc_call *sc, const struct hp_status *status);
+/* It is counted as a denial; the call goes on, or ends with something else. */
+void svc_auth_denied(struct svc_call *sc, const struct hp_status *status);
 /* It is over. */
 void svc_auth_leave(struct svc_call *sc);
 
@@ -82,6 +84,8 @@ void svc_auth_changed(struct svc_auth *auth);
 
 /* The principals as they are known, for those who decide about others. NULL: not known, or revoked. */
 const struct svc_principal *svc_auth_find(const struct svc_auth *auth, const char *id);
+/* How long the principal is good yet; INT64_MAX: for ever. */
+int64_t svc_auth_left_ms(const struct svc_auth *auth, const struct svc_principal *who);
 /* How old what is known is; -1 = nothing is. */
 int64_t svc_auth_age_ms(const struct svc_auth *auth);
 

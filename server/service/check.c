@@ -71,8 +71,13 @@ bool svc_check_page_size(int64_t page_size, int64_t *max, struct hp_status *stat
 {
     if (!svc_check_range("page_size", page_size, 0, SVC_PAGE_MAX, status))
         return false;
-    *max = page_size ? page_size : SVC_PAGE_DEFAULT;
+    *max = (int64_t)svc_page_rows(page_size);
     return true;
+}
+
+size_t svc_page_rows(int64_t page_size)
+{
+    return page_size ? (size_t)page_size : SVC_PAGE_DEFAULT;
 }
 
 /* ---- each once ---- */
@@ -285,13 +290,14 @@ bool svc_page_after_number(struct hp_arena *arena, enum svc_page_kind kind, cons
                            struct hp_status *status)
 {
     const char *text;
+    return svc_page_after(arena, kind, page_token, &text, status) && svc_page_number(page_token, text, after, status);
+}
+
+bool svc_page_number(const char *page_token, const char *text, int64_t *number, struct hp_status *status)
+{
     char *end = NULL;
-    *after = 0;
-    if (!svc_page_after(arena, kind, page_token, &text, status))
-        return false;
-    if (text[0])
-        *after = strtoll(text, &end, 10);
-    return !text[0] || (*after > 0 && *after < INT64_MAX && !*end) || not_ours(page_token, status);
+    *number = text[0] ? strtoll(text, &end, 10) : 0;
+    return !text[0] || (*number > 0 && *number < INT64_MAX && !*end) || not_ours(page_token, status);
 }
 
 char *svc_page_token_number(struct hp_arena *arena, enum svc_page_kind kind, int64_t number)

@@ -54,6 +54,8 @@ bool svc_check_key_name(const char *field, const char *name, struct hp_status *s
 bool svc_check_reason(const char *reason, struct hp_status *status);
 /* `max` is the page's size with the default filled in. */
 bool svc_check_page_size(int64_t page_size, int64_t *max, struct hp_status *status);
+/* The same once it has passed. */
+size_t svc_page_rows(int64_t page_size);
 
 /*
  * Page tokens: base64url of a version, the kind of list and the last name of the page before. Opaque to callers; one that
@@ -81,5 +83,7 @@ char *svc_page_token(struct hp_arena *arena, enum svc_page_kind kind, const char
 bool svc_page_after_number(struct hp_arena *arena, enum svc_page_kind kind, const char *page_token, int64_t *after,
                            struct hp_status *status);
 char *svc_page_token_number(struct hp_arena *arena, enum svc_page_kind kind, int64_t number);
+/* The number that `text` of this token is; 0 for "". */
+bool svc_page_number(const char *page_token, const char *text, int64_t *number, struct hp_status *status);
 
 #endif

@@ -1,9 +1,9 @@
 /*
- * keys.c - AdminService: CreateKey, ListKeys, RevokeKey, SetKey, ListDenials.
+ * keys.c - AdminService: CreateKey, RevokeKey, SetKey; lists are keys_list.c's.
  *
  * Nobody gives what he doesn't have: a caller that is no admin of everything makes, changes and revokes only keys each of whose
- * grants lies within one of its own admin grants. Of a key that exists this is decided by what the server knows of it, and the
- * database changes it only if it still is that version.
+ * grants lies within one of its own admin grants; and whoever has an end or a rate gives none that is later or higher. Of a key
+ * that exists this is decided by what the server knows of it, and the database changes it only if it still is that version.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,8 +13,8 @@
 #include "proto/c/wire.h"
 #include "service/auth.h"
 #include "service/check.h"
+#include "service/keys.h"
 #include "service/operation.h"
-#include "service/page_seal.h"
 
 enum { RATE_MAX = 1000000 };
 
@@ -84,12 +84,35 @@ static struct st_grant *read_grants(struct svc_call *sc, Holdfast__V1__KeyGrant 
     return grants;
 }
 
-static bool may_give_all(const struct svc_call *sc, const struct st_grant *grants, size_t n)
+static bool beyond_own(struct svc_call *sc, const char *field, int64_t own)
 {
-    for (size_t i = 0; i < n; i++)
-        if (!svc_may_give(sc, &grants[i]))
-            return false;
-    return true;
+    struct hp_status status;
+    hp_status_set(&status, HP_R_SCOPE, "%s lies outside of what this key may give: it has %lld itself", field, (long long)own);
+    hp_status_meta(&status, "method", "%s", sc->method->rpc.path);
+    hp_status_meta(&status, "field", "%s", field);
+    svc_auth_fail(sc, &status);
+    return false;
+}
+
+/* Zero is without end, without limit. ST_UNSET: that isn't given. False: it is more than the caller has himself, and the call has
+ * ended. */
+static bool may_last(struct svc_call *sc, int64_t expires_in_ms)
+{
+    int64_t left = sc->principal ? svc_auth_left_ms(sc->svc->auth, sc->principal) : INT64_MAX;
+    if (expires_in_ms == ST_UNSET || left == INT64_MAX || (expires_in_ms && expires_in_ms <= left))
+        return true;
+    return beyond_own(sc, "expires_in_ms", left);
+}
+
+static bool may_call_so_often(struct svc_call *sc, int64_t rate, int64_t burst)
+{
+    const struct svc_principal *who = sc->principal;
+    int64_t own_burst = who && !who->rate_burst ? who->rate_per_s : who ? who->rate_burst : 0;
+    if (!who || !who->rate_per_s)
+        return true;
+    if (rate != ST_UNSET && (!rate || rate > who->rate_per_s))
+        return beyond_own(sc, "rate_per_s", who->rate_per_s);
+    return burst == ST_UNSET || burst <= own_burst || beyond_own(sc, "rate_burst", own_burst);
 }
 
 static void no_such_key(struct svc_call *sc, const char *id)
@@ -113,51 +136,16 @@ static bool may_change(struct svc_call *sc, const char *id, int64_t *version)
         return false;
     }
     *version = target->version;
-    if (may_give_all(sc, target->grants, target->n_grants))
+    if (svc_may_give_all(sc, target->grants, target->n_grants))
         return true;
+    /* Noted as what it is, but told as if there were none. */
     hp_status_set(&status, HP_R_SCOPE, "key \"%s\" has grants outside of what this key may give", id);
-    hp_status_meta(&status, "method", "%s", sc->method->rpc.path);
-    hp_status_meta(&status, "field", "id");
-    svc_auth_fail(sc, &status);
+    svc_auth_denied(sc, &status);
+    no_such_key(sc, id);
     return false;
 }
 
 /* ---- answers ---- */
-
-/* It borrows the row's strings. NULL: no memory. */
-static Holdfast__V1__Key *key_message(struct hp_arena *arena, const struct st_principal_row *row)
-{
-    Holdfast__V1__Key *out = hp_alloc(arena, sizeof(*out));
-    Holdfast__V1__KeyGrant *grants = hp_alloc_array(arena, row->n_grants, sizeof(*grants));
-    if (!out || !grants)
-        return NULL;
-    holdfast__v1__key__init(out);
-    out->grants = hp_alloc_array(arena, row->n_grants, sizeof(*out->grants));
-    if (!out->grants)
-        return NULL;
-    out->n_grants = row->n_grants;
-    for (size_t i = 0; i < row->n_grants; i++) {
-        holdfast__v1__key_grant__init(&grants[i]);
-        grants[i].role = (Holdfast__V1__KeyGrant__Role)row->grants[i].role;
-        grants[i].namespace_ = svc_unconst(row->grants[i].ns);
-        grants[i].all_namespaces = !row->grants[i].ns[0];
-        grants[i].resource_prefix = svc_unconst(row->grants[i].resources);
-        grants[i].operation_prefix = svc_unconst(row->grants[i].operations);
-        out->grants[i] = &grants[i];
-    }
-    out->id = svc_unconst(row->id);
-    out->name = svc_unconst(row->name);
-    out->certificate = svc_unconst(row->certificate);
-    out->created_unix_ms = row->created_unix_ms;
-    out->created_by = svc_unconst(row->created_by);
-    out->expires_unix_ms = row->expires_unix_ms;
-    out->revoked_unix_ms = row->revoked_unix_ms;
-    out->revoked_by = svc_unconst(row->revoked_by);
-    out->last_used_unix_ms = row->last_used_unix_ms;
-    out->rate_per_s = row->rate_per_s;
-    out->rate_burst = row->rate_per_s && !row->rate_burst ? row->rate_per_s : row->rate_burst;
-    return out;
-}
 
 static void answer_refused(struct svc_call *sc, const struct st_item *item)
 {
@@ -196,7 +184,7 @@ static Holdfast__V1__Key *changed(struct svc_call *sc)
         answer_refused(sc, item);
         return NULL;
     }
-    Holdfast__V1__Key *key = key_message(sc->arena, item->out.principals.rows);
+    Holdfast__V1__Key *key = svc_key_message(sc->arena, item->out.principals.rows);
     if (!key)
         svc_no_memory(sc);
     return key;
@@ -261,6 +249,8 @@ void svc_create_key(struct svc_call *sc)
         svc_fail(sc, &status);
         return;
     }
+    if (!may_last(sc, req->expires_in_ms) || !may_call_so_often(sc, req->rate_per_s, req->rate_burst))
+        return;
     struct st_grant *grants = read_grants(sc, req->grants, req->n_grants);
     struct made *made = grants ? make(sc, req->certificate[0]) : NULL;
     struct st_item *item = made ? svc_items(sc, 1, ST_CREATE_PRINCIPAL, "") : NULL;
@@ -311,21 +301,23 @@ void svc_set_key(struct svc_call *sc)
         svc_fail(sc, &status);
         return;
     }
-    if (!may_change(sc, req->id, &version))
+    int64_t expires_in_ms = req->expiry_case == SET(EXPIRY_EXPIRES_IN_MS) ? req->expires_in_ms : ST_UNSET;
+    int64_t rate = req->rate_case == SET(RATE_RATE_PER_S) ? req->rate_per_s : ST_UNSET;
+    int64_t burst = req->burst_case == SET(BURST_RATE_BURST) ? req->rate_burst : ST_UNSET;
+    if (!may_change(sc, req->id, &version) || !may_last(sc, expires_in_ms) || !may_call_so_often(sc, rate, burst))
         return;
     struct st_grant *grants = read_grants(sc, req->grants, req->n_grants);
     struct st_item *item = grants ? svc_items(sc, 1, ST_SET_PRINCIPAL, "") : NULL;
     if (!item)
         return;
-    item->in.principals =
-        (struct st_principals){.id = req->id,
-                               .expires_in_ms = req->expiry_case == SET(EXPIRY_EXPIRES_IN_MS) ? req->expires_in_ms : ST_UNSET,
-                               .rate_per_s = req->rate_case == SET(RATE_RATE_PER_S) ? req->rate_per_s : ST_UNSET,
-                               .rate_burst = req->burst_case == SET(BURST_RATE_BURST) ? req->rate_burst : ST_UNSET,
-                               .grants = grants,
-                               .n_grants = req->n_grants,
-                               .version = version,
-                               .actor = req->actor};
+    item->in.principals = (struct st_principals){.id = req->id,
+                                                 .expires_in_ms = expires_in_ms,
+                                                 .rate_per_s = rate,
+                                                 .rate_burst = burst,
+                                                 .grants = grants,
+                                                 .n_grants = req->n_grants,
+                                                 .version = version,
+                                                 .actor = req->actor};
     svc_submit(sc, SVC_WHOLE, finish_set);
 }
 
@@ -354,121 +346,4 @@ void svc_revoke_key(struct svc_call *sc)
         return;
     item->in.principals = (struct st_principals){.id = req->id, .version = version, .actor = req->actor, .reason = req->reason};
     svc_submit(sc, SVC_WHOLE, finish_revoke);
-}
-
-/* ---- ListKeys ---- */
-
-static void finish_list(struct svc_call *sc)
-{
-    const struct st_item *item = &sc->items[0];
-    const struct st_principals_told *told = &item->out.principals;
-    Holdfast__V1__ListKeysResponse response = HOLDFAST__V1__LIST_KEYS_RESPONSE__INIT;
-    if (svc_failed(sc))
-        return;
-    if (item->outcome != ST_FOUND) {
-        svc_fail_outcome(sc, item);
-        return;
-    }
-    response.keys = hp_alloc_array(sc->arena, told->n, sizeof(*response.keys));
-    char *token = NULL;
-    if (told->more && told->n)
-        token = svc_scoped_page_token(sc, SVC_PAGE_KEYS, told->rows[told->n - 1].id);
-    bool fine = response.keys && (!told->more || token);
-    for (size_t i = 0; fine && i < told->n; i++) {
-        if (!may_give_all(sc, told->rows[i].grants, told->rows[i].n_grants))
-            continue;
-        Holdfast__V1__Key *key = key_message(sc->arena, &told->rows[i]);
-        fine = key != NULL;
-        response.keys[response.n_keys] = key;
-        response.n_keys += fine;
-    }
-    if (!fine) {
-        svc_no_memory(sc);
-        return;
-    }
-    if (token)
-        response.next_page_token = token;
-    svc_reply(sc, &response.base);
-}
-
-void svc_list_keys(struct svc_call *sc)
-{
-    const Holdfast__V1__ListKeysRequest *req = sc->request;
-    struct hp_status status;
-    const char *after;
-    int64_t max;
-    if (!svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_scoped_page_after(sc, SVC_PAGE_KEYS, req->page_token, &after, &status)) {
-        svc_fail(sc, &status);
-        return;
-    }
-    struct st_item *item = svc_items(sc, 1, ST_LIST_PRINCIPALS, "");
-    if (!item)
-        return;
-    item->in.principals = (struct st_principals){.after = after, .max = max, .revoked = req->revoked};
-    svc_submit(sc, SVC_WHOLE, finish_list);
-}
-
-/* ---- ListDenials ---- */
-
-static void finish_denials(struct svc_call *sc)
-{
-    const struct st_item *item = &sc->items[0];
-    const struct st_denials_told *told = &item->out.denials;
-    Holdfast__V1__ListDenialsResponse response = HOLDFAST__V1__LIST_DENIALS_RESPONSE__INIT;
-    if (svc_failed(sc))
-        return;
-    if (item->outcome != ST_FOUND) {
-        svc_fail_outcome(sc, item);
-        return;
-    }
-    Holdfast__V1__Denial *denials = hp_alloc_array(sc->arena, told->n, sizeof(*denials));
-    response.denials = hp_alloc_array(sc->arena, told->n, sizeof(*response.denials));
-    char *token = NULL;
-    if (told->more && told->n)
-        token = svc_page_token_number(sc->arena, SVC_PAGE_DENIALS, told->rows[told->n - 1].id);
-    if (!denials || !response.denials || (told->more && !token)) {
-        svc_no_memory(sc);
-        return;
-    }
-    for (size_t i = 0; i < told->n; i++) {
-        const struct st_denial_row *row = &told->rows[i];
-        holdfast__v1__denial__init(&denials[i]);
-        denials[i].minute_unix_ms = row->minute_unix_ms;
-        denials[i].id = svc_unconst(row->principal);
-        denials[i].name = svc_unconst(row->name);
-        denials[i].method = svc_unconst(row->method);
-        denials[i].reason = svc_unconst(row->reason);
-        denials[i].count = row->count;
-        response.denials[i] = &denials[i];
-    }
-    response.n_denials = told->n;
-    if (token)
-        response.next_page_token = token;
-    svc_reply(sc, &response.base);
-}
-
-void svc_list_denials(struct svc_call *sc)
-{
-    const Holdfast__V1__ListDenialsRequest *req = sc->request;
-    struct hp_status status;
-    int64_t max, after_id;
-    if (!svc_sees_everything(sc)) {
-        hp_status_set(&status, HP_R_SCOPE, "what was refused is for admins of all namespaces");
-        hp_status_meta(&status, "method", "%s", sc->method->rpc.path);
-        hp_status_meta(&status, "field", "namespace");
-        svc_auth_fail(sc, &status);
-        return;
-    }
-    if (!svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after_number(sc->arena, SVC_PAGE_DENIALS, req->page_token, &after_id, &status)) {
-        svc_fail(sc, &status);
-        return;
-    }
-    struct st_item *item = svc_items(sc, 1, ST_LIST_DENIALS, "");
-    if (!item)
-        return;
-    item->in.denials.after_id = after_id;
-    item->in.denials.max = max;
-    svc_submit(sc, SVC_WHOLE, finish_denials);
 }

@@ -149,7 +149,8 @@ static void finish_list(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__ListLeasesResponse response = HOLDFAST__V1__LIST_LEASES_RESPONSE__INIT;
-    size_t n = item->out.leases.n, bytes = 0, looked = 0;
+    const Holdfast__V1__ListLeasesRequest *req = sc->request;
+    size_t n = item->out.leases.n, rows = svc_page_rows(req->page_size), bytes = 0, looked = 0;
     if (svc_failed(sc))
         return;
     if (item->outcome != ST_FOUND) {
@@ -158,7 +159,7 @@ static void finish_list(struct svc_call *sc)
     }
     response.leases = hp_alloc_array(sc->arena, n, sizeof(*response.leases));
     /* A page ends early rather than outgrow the call's memory or the reply. */
-    for (; response.leases && looked < n && bytes < PAGE_BYTES; looked++) {
+    for (; response.leases && looked < n && response.n_leases < rows && bytes < PAGE_BYTES; looked++) {
         const struct st_lease_row *row = &item->out.leases.rows[looked];
         if (!svc_sees_resource(sc, item->ns, row->resource))
             continue;
@@ -204,7 +205,7 @@ void svc_list_leases(struct svc_call *sc)
     item->in.list.task = req->task;
     item->in.list.holder = req->holder;
     item->in.list.after = after;
-    item->in.list.max = max;
+    item->in.list.max = svc_scoped_page_rows(sc, max);
     svc_submit(sc, SVC_WHOLE, finish_list);
 }
 

@@ -205,21 +205,23 @@ static void finish_list(struct svc_call *sc)
         svc_fail_outcome(sc, item);
         return;
     }
-    size_t n = item->out.namespaces.n;
+    const Holdfast__V1__ListNamespacesRequest *req = sc->request;
+    size_t n = item->out.namespaces.n, rows = svc_page_rows(req->page_size), looked = 0;
     struct namespace_message *messages = hp_alloc_array(sc->arena, n, sizeof(*messages));
     response.namespaces = hp_alloc_array(sc->arena, n, sizeof(*response.namespaces));
+    for (; messages && response.namespaces && looked < n && response.n_namespaces < rows; looked++) {
+        if (!svc_sees_some_of(sc, item->out.namespaces.rows[looked].name))
+            continue;
+        fill_namespace(&item->out.namespaces.rows[looked], &messages[looked]);
+        response.namespaces[response.n_namespaces++] = &messages[looked].message;
+    }
+    bool more = item->out.namespaces.more || looked < n;
     char *token = NULL;
-    if (item->out.namespaces.more && n)
-        token = svc_scoped_page_token(sc, SVC_PAGE_NAMESPACES, item->out.namespaces.rows[n - 1].name);
-    if (!messages || !response.namespaces || (item->out.namespaces.more && !token)) {
+    if (more && looked)
+        token = svc_scoped_page_token(sc, SVC_PAGE_NAMESPACES, item->out.namespaces.rows[looked - 1].name);
+    if (!messages || !response.namespaces || (more && !token)) {
         svc_no_memory(sc);
         return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!svc_sees_some_of(sc, item->out.namespaces.rows[i].name))
-            continue;
-        fill_namespace(&item->out.namespaces.rows[i], &messages[i]);
-        response.namespaces[response.n_namespaces++] = &messages[i].message;
     }
     if (token)
         response.next_page_token = token;
@@ -241,7 +243,7 @@ void svc_list_namespaces(struct svc_call *sc)
     if (!item)
         return;
     item->in.namespaces.after = after;
-    item->in.namespaces.max = max;
+    item->in.namespaces.max = svc_scoped_page_rows(sc, max);
     svc_submit(sc, SVC_WHOLE, finish_list);
 }
 
@@ -279,21 +281,23 @@ static void finish_audit(struct svc_call *sc)
         svc_fail_outcome(sc, item);
         return;
     }
-    size_t n = item->out.audit.n;
+    const Holdfast__V1__AuditRequest *req = sc->request;
+    size_t n = item->out.audit.n, rows = svc_page_rows(req->page_size), looked = 0;
     Holdfast__V1__AuditEntry *entries = hp_alloc_array(sc->arena, n, sizeof(*entries));
     response.entries = hp_alloc_array(sc->arena, n, sizeof(*response.entries));
+    for (; entries && response.entries && looked < n && response.n_entries < rows; looked++) {
+        if (!sees_entry(sc, item->ns, &item->out.audit.rows[looked]))
+            continue;
+        fill_entry(&item->out.audit.rows[looked], &entries[looked]);
+        response.entries[response.n_entries++] = &entries[looked];
+    }
+    bool more = item->out.audit.more || looked < n;
     char *token = NULL;
-    if (item->out.audit.more && n)
-        token = svc_page_token_number(sc->arena, SVC_PAGE_AUDIT, item->out.audit.rows[n - 1].id);
-    if (!entries || !response.entries || (item->out.audit.more && !token)) {
+    if (more && looked)
+        token = svc_scoped_page_token_number(sc, SVC_PAGE_AUDIT, item->out.audit.rows[looked - 1].id);
+    if (!entries || !response.entries || (more && !token)) {
         svc_no_memory(sc);
         return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        if (!sees_entry(sc, item->ns, &item->out.audit.rows[i]))
-            continue;
-        fill_entry(&item->out.audit.rows[i], &entries[i]);
-        response.entries[response.n_entries++] = &entries[i];
     }
     if (token)
         response.next_page_token = token;
@@ -317,7 +321,7 @@ void svc_audit(struct svc_call *sc)
     int64_t max, after_id;
     if (!hp_check_name("namespace", req->namespace_, &status) || !check_subject(req, &status) ||
         !svc_check_page_size(req->page_size, &max, &status) ||
-        !svc_page_after_number(sc->arena, SVC_PAGE_AUDIT, req->page_token, &after_id, &status)) {
+        !svc_scoped_page_after_number(sc, SVC_PAGE_AUDIT, req->page_token, &after_id, &status)) {
         svc_fail(sc, &status);
         return;
     }
@@ -327,6 +331,6 @@ void svc_audit(struct svc_call *sc)
     item->in.audit.resource = req->resource;
     item->in.audit.operation = req->operation;
     item->in.audit.after_id = after_id;
-    item->in.audit.max = max;
+    item->in.audit.max = svc_scoped_page_rows(sc, max);
     svc_submit(sc, SVC_WHOLE, finish_audit);
 }

@@ -80,7 +80,8 @@ static void finish_list(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
     Holdfast__V1__ListOperationsResponse response = HOLDFAST__V1__LIST_OPERATIONS_RESPONSE__INIT;
-    size_t n = item->out.ops.n, bytes = 0, looked = 0;
+    const Holdfast__V1__ListOperationsRequest *req = sc->request;
+    size_t n = item->out.ops.n, rows = svc_page_rows(req->page_size), bytes = 0, looked = 0;
     if (svc_failed(sc))
         return;
     if (item->outcome != ST_FOUND) {
@@ -89,7 +90,7 @@ static void finish_list(struct svc_call *sc)
     }
     response.operations = hp_alloc_array(sc->arena, n, sizeof(*response.operations));
     /* A page ends early rather than outgrow the call's memory or the reply. */
-    for (; response.operations && looked < n && bytes < PAGE_BYTES; looked++) {
+    for (; response.operations && looked < n && response.n_operations < rows && bytes < PAGE_BYTES; looked++) {
         const struct st_op_row *row = &item->out.ops.rows[looked];
         if (!svc_sees_operation(sc, item->ns, row->key))
             continue;
@@ -141,7 +142,7 @@ void svc_op_list(struct svc_call *sc)
                                            .prefix = prefix,
                                            .older_than_ms = req->older_than_ms,
                                            .after = after,
-                                           .max = max};
+                                           .max = svc_scoped_page_rows(sc, max)};
     svc_submit(sc, SVC_WHOLE, finish_list);
 }
 

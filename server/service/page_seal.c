@@ -6,6 +6,8 @@
  */
 #include "service/page_seal.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/c/sha256.h"
@@ -123,4 +125,23 @@ char *svc_scoped_page_token(struct svc_call *sc, enum svc_page_kind kind, const 
     text[0] = '~';
     to_hex(to_hex(text + 1, mark, MARK), padded, NAME);
     return hp_strndup(sc->arena, text, SEALED);
+}
+
+int64_t svc_scoped_page_rows(const struct svc_call *sc, int64_t max)
+{
+    return svc_sees_everything(sc) ? max : SVC_PAGE_MAX;
+}
+
+bool svc_scoped_page_after_number(struct svc_call *sc, enum svc_page_kind kind, const char *page_token, int64_t *after,
+                                  struct hp_status *status)
+{
+    const char *text;
+    return svc_scoped_page_after(sc, kind, page_token, &text, status) && svc_page_number(page_token, text, after, status);
+}
+
+char *svc_scoped_page_token_number(struct svc_call *sc, enum svc_page_kind kind, int64_t number)
+{
+    char text[24];
+    snprintf(text, sizeof(text), "%" PRId64, number);
+    return svc_scoped_page_token(sc, kind, text);
 }

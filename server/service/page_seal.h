@@ -17,4 +17,12 @@ bool svc_scoped_page_after(struct svc_call *sc, enum svc_page_kind kind, const c
 /* As svc_page_token, of such a list. NULL: no memory. */
 char *svc_scoped_page_token(struct svc_call *sc, enum svc_page_kind kind, const char *name);
 
+/* Rows to be looked at for a page of `max`: as many as any page may have, for those of whose rows some are left out; else pages of
+ * one row each would tell how many. */
+int64_t svc_scoped_page_rows(const struct svc_call *sc, int64_t max);
+/* The same of lists in the order of a number, which would tell how much others do. */
+bool svc_scoped_page_after_number(struct svc_call *sc, enum svc_page_kind kind, const char *page_token, int64_t *after,
+                                  struct hp_status *status);
+char *svc_scoped_page_token_number(struct svc_call *sc, enum svc_page_kind kind, int64_t number);
+
 #endif

@@ -249,6 +249,17 @@ void svc_read(struct svc_call *sc)
         svc_submit(sc, SVC_WHOLE, finish_read);
 }
 
+static void fill_resource(const struct st_resource_row *row, Holdfast__V1__Resource *out)
+{
+    holdfast__v1__resource__init(out);
+    out->resource = (char *)(uintptr_t)row->resource;
+    out->fence = row->fence;
+    out->exists = row->exists;
+    out->version = row->version;
+    out->value_bytes = row->value_bytes;
+    out->leased = row->leased;
+}
+
 static void finish_list(struct svc_call *sc)
 {
     const struct st_item *item = &sc->items[0];
@@ -259,28 +270,24 @@ static void finish_list(struct svc_call *sc)
         svc_fail_outcome(sc, item);
         return;
     }
-    size_t n = item->out.resources.n;
+    const Holdfast__V1__ListResourcesRequest *req = sc->request;
+    size_t n = item->out.resources.n, rows = svc_page_rows(req->page_size), looked = 0;
     Holdfast__V1__Resource *messages = hp_alloc_array(sc->arena, n, sizeof(*messages));
     response.resources = hp_alloc_array(sc->arena, n, sizeof(*response.resources));
-    char *token = NULL;
-    if (item->out.resources.more && n)
-        token = svc_scoped_page_token(sc, SVC_PAGE_RESOURCES, item->out.resources.rows[n - 1].resource);
-    if (!messages || !response.resources || (item->out.resources.more && !token)) {
-        svc_no_memory(sc);
-        return;
-    }
-    for (size_t i = 0; i < n; i++) {
-        const struct st_resource_row *row = &item->out.resources.rows[i];
+    for (; messages && response.resources && looked < n && response.n_resources < rows; looked++) {
+        const struct st_resource_row *row = &item->out.resources.rows[looked];
         if (!svc_sees_resource(sc, item->ns, row->resource))
             continue;
-        holdfast__v1__resource__init(&messages[i]);
-        messages[i].resource = (char *)(uintptr_t)row->resource;
-        messages[i].fence = row->fence;
-        messages[i].exists = row->exists;
-        messages[i].version = row->version;
-        messages[i].value_bytes = row->value_bytes;
-        messages[i].leased = row->leased;
-        response.resources[response.n_resources++] = &messages[i];
+        fill_resource(row, &messages[looked]);
+        response.resources[response.n_resources++] = &messages[looked];
+    }
+    bool more = item->out.resources.more || looked < n;
+    char *token = NULL;
+    if (more && looked)
+        token = svc_scoped_page_token(sc, SVC_PAGE_RESOURCES, item->out.resources.rows[looked - 1].resource);
+    if (!messages || !response.resources || (more && !token)) {
+        svc_no_memory(sc);
+        return;
     }
     if (token)
         response.next_page_token = token;
@@ -309,6 +316,6 @@ void svc_list_resources(struct svc_call *sc)
     }
     item->in.list.task = item->in.list.holder = "";
     item->in.list.after = after;
-    item->in.list.max = max;
+    item->in.list.max = svc_scoped_page_rows(sc, max);
     svc_submit(sc, SVC_WHOLE, finish_list);
 }

@@ -208,6 +208,11 @@ bool svc_watch_send(struct svc_watch *w, struct svc_watch_queue *queue)
         const struct svc_watch_entry *entry = &queue->ring[queue->head];
         Holdfast__V1__WatchLeasesResponse message;
         Holdfast__V1__Lease lease;
+        /* It may have waited longer than the right to see it has lasted. */
+        if (entry->event && !svc_sees_resource(sc, entry->event->of.ns, entry->event->of.resource)) {
+            pop(queue);
+            continue;
+        }
         message_of(entry, &message, &lease);
         svc_watch_token(w->epoch, settled_by(entry), token);
         message.resume_token = token;

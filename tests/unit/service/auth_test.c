@@ -597,6 +597,29 @@ static void lists_show_what_may_be_seen(void **state)
     fake_call(f, LEASE "List", &request, 0);
     assert_string_equal(ring_item(f, ST_LIST_LEASES, NULL)->in.list.after, "d/1");
     ring_end_items(f);
+    /* Pages are filled with what may be seen: pages of one row each don't tell how many were left out. */
+    request.page_token = str("");
+    request.page_size = 1;
+    call = fake_call(f, LEASE "List", &request, 0);
+    item = ring_item(f, ST_LIST_LEASES, &at);
+    assert_int_equal(item->in.list.max, 1000);
+    item->out.leases.rows = rows;
+    item->out.leases.n = 5;
+    fake_done(f, at, ST_FOUND);
+    told = fake_assert_ok(call);
+    assert_int_equal(told->n_leases, 1);
+    assert_string_equal(told->leases[0]->resource, "a/1");
+    request.page_token = told->next_page_token;
+    call = fake_call(f, LEASE "List", &request, 0);
+    item = ring_item(f, ST_LIST_LEASES, &at);
+    assert_string_equal(item->in.list.after, "a/1");
+    item->out.leases.rows = rows + 1;
+    item->out.leases.n = 3;
+    fake_done(f, at, ST_FOUND);
+    told = fake_assert_ok(call);
+    assert_int_equal(told->n_leases, 1);
+    assert_string_equal(told->leases[0]->resource, "c/2");
+    assert_string_equal(told->next_page_token, "");
 }
 
 /* Tokens of a page that ends at `name`, for a caller who may not see it. */
@@ -706,7 +729,11 @@ static void the_audit_shows_what_may_be_seen(void **state)
         for (size_t k = 0; k < told->n_entries; k++)
             seen[k] = (char)('0' + told->entries[k]->id);
         assert_string_equal(seen, cases[i].seen);
-        assert_true(told->next_page_token[0]);
+        assert_true(told->next_page_token[0] == '~'); /* sealed: ids tell how much others do */
+        request.page_token = told->next_page_token;
+        fake_call(f, ADMIN "Audit", &request, 0);
+        assert_int_equal(ring_item(f, ST_AUDIT, NULL)->in.audit.after_id, 5);
+        ring_end_items(f);
     }
 }
 
@@ -843,9 +870,11 @@ static void nobody_changes_keys_beyond_his_own(void **state)
     ring_learn(f, &ring);
     for (int revoke = 0; revoke < 2; revoke++) {
         enum st_kind kind = revoke ? ST_REVOKE_PRINCIPAL : ST_SET_PRINCIPAL;
-        fake_assert_error(change(f, pay, all, revoke), HP_PERMISSION_DENIED, HP_R_SCOPE);
-        fake_assert_error(change(f, pay, both, revoke), HP_PERMISSION_DENIED, HP_R_SCOPE);
+        /* Whether there is one doesn't show. */
+        fake_assert_error(change(f, pay, all, revoke), HP_NOT_FOUND, HP_R_NO_SUCH_KEY);
+        fake_assert_error(change(f, pay, both, revoke), HP_NOT_FOUND, HP_R_NO_SUCH_KEY);
         fake_assert_error(change(f, pay, unknown, revoke), HP_NOT_FOUND, HP_R_NO_SUCH_KEY);
+        assert_int_equal(f->svc->auth->denials[HP_R_SCOPE], 2 * (revoke + 1));
         assert_null(ring_item(f, kind, NULL));
         struct fake_call *call = change(f, pay, inside, revoke);
         struct st_item *item = ring_item(f, kind, &at);
@@ -860,6 +889,61 @@ static void nobody_changes_keys_beyond_his_own(void **state)
         assert_int_equal(item->in.principals.version, 0);
         fake_done(f, at, ST_AUTH_NONE);
         fake_assert_error(call, HP_NOT_FOUND, HP_R_NO_SUCH_KEY);
+        ring_answer(f, &ring, 0);
+    }
+}
+
+/* What a key with an end and a rate asks of itself or a new one. */
+static struct fake_call *give(struct fake *f, const struct ring_key *by, bool new_one, int64_t expires, int64_t rate, int64_t burst)
+{
+    Holdfast__V1__CreateKeyRequest create = HOLDFAST__V1__CREATE_KEY_REQUEST__INIT;
+    Holdfast__V1__SetKeyRequest set = HOLDFAST__V1__SET_KEY_REQUEST__INIT;
+    Holdfast__V1__KeyGrant grant = HOLDFAST__V1__KEY_GRANT__INIT, *grants[] = {&grant};
+    grant.role = HOLDFAST__V1__KEY_GRANT__ROLE__READER;
+    grant.namespace_ = str("pay");
+    create.name = str("new");
+    create.n_grants = 1;
+    create.grants = grants;
+    create.expires_in_ms = set.expires_in_ms = expires;
+    create.rate_per_s = set.rate_per_s = rate;
+    create.rate_burst = set.rate_burst = burst;
+    set.id = str(by->key.id);
+    create.actor = set.actor = str("me");
+    set.expiry_case = HOLDFAST__V1__SET_KEY_REQUEST__EXPIRY_EXPIRES_IN_MS;
+    set.rate_case = HOLDFAST__V1__SET_KEY_REQUEST__RATE_RATE_PER_S;
+    set.burst_case = HOLDFAST__V1__SET_KEY_REQUEST__BURST_RATE_BURST;
+    f->authorization = by->header;
+    return new_one ? fake_call(f, ADMIN "CreateKey", &create, 0) : fake_call(f, ADMIN "SetKey", &set, 0);
+}
+
+static void nobody_gives_more_time_or_calls_than_he_has(void **state)
+{
+    static const struct {
+        int64_t expires, rate, burst;
+        const char *beyond;
+    } cases[] = {
+        {3600000, 10, 20, NULL},     {1000, 1, 0, NULL},           {0, 10, 20, "expires_in_ms"}, {3600001, 10, 20, "expires_in_ms"},
+        {1000, 0, 20, "rate_per_s"}, {1000, 11, 20, "rate_per_s"}, {1000, 10, 21, "rate_burst"}};
+    struct fake *f = *state;
+    size_t at;
+    struct ring_key *guest = ring_add(&ring, "guest", ST_ADMIN, "pay", "", "");
+    guest->expires_unix_ms = f->now_ms + 1000000000 + 3600000;
+    guest->rate_per_s = 10;
+    guest->rate_burst = 20;
+    ring_learn(f, &ring);
+    for (size_t i = 0; i < 2 * sizeof(cases) / sizeof(cases[0]); i++) {
+        const char *beyond = cases[i / 2].beyond;
+        struct fake_call *call = give(f, guest, i % 2, cases[i / 2].expires, cases[i / 2].rate, cases[i / 2].burst);
+        struct st_item *item = ring_item(f, i % 2 ? ST_CREATE_PRINCIPAL : ST_SET_PRINCIPAL, &at);
+        if ((item == NULL) != (beyond != NULL))
+            fail_msg("case %zu: %s", i, call->status.message);
+        if (beyond) {
+            fake_assert_error(call, HP_PERMISSION_DENIED, HP_R_SCOPE);
+            assert_string_equal(hp_status_get_meta(&call->status, "field"), beyond);
+            continue;
+        }
+        fake_done(f, at, ST_OP_REVISION);
+        fake_assert_error(call, HP_ABORTED, HP_R_REVISION_MISMATCH);
         ring_answer(f, &ring, 0);
     }
 }
@@ -1057,6 +1141,7 @@ int main(void)
         KEYS_TEST(the_actor_is_the_principal_and_what_it_says),
         KEYS_TEST(lists_show_what_may_be_seen),
         KEYS_TEST(page_tokens_tell_no_names),
+        KEYS_TEST(nobody_gives_more_time_or_calls_than_he_has),
         KEYS_TEST(narrowing_stops_between_characters),
         KEYS_TEST(the_audit_shows_what_may_be_seen),
         KEYS_TEST(namespaces_and_stats_show_what_may_be_seen),

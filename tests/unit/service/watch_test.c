@@ -557,6 +557,33 @@ static void a_key_is_told_what_it_may_see(void **state)
     ring_end_items(f);
 }
 
+/* What waits to be read when the right to see it ends isn't told any more. */
+static void what_waits_is_told_to_those_who_may_still_see_it(void **state)
+{
+    struct fake *f = *state;
+    struct ring_key *key = ring_add(&ring, "key", ST_READER, "default", "a/", "");
+    ring_grant(key, ST_READER, "default", "b/", "");
+    ring_learn(f, &ring);
+    f->authorization = key->header;
+    struct fake_call *call = watch(f, "default", "", "");
+    begin(f, 100);
+    fake_page(f, ST_FOUND, NULL, 0);
+    assert_int_equal(call->n_sent, 1);
+    call->full = true;
+    tell_one(f, 101, ST_EVENT_GRANT, "b/1", 1);
+    tell_one(f, 102, ST_EVENT_GRANT, "a/1", 1);
+    key->n_grants = 1;
+    ring_change(&ring, key);
+    for (int i = 0; i < 5 && !ring_item(f, ST_AUTH_CHANGES, NULL); i++)
+        fake_advance(f, 500);
+    ring_answer(f, &ring, 0);
+    call->full = false;
+    call->call.writable(&call->call);
+    assert_int_equal(call->n_sent, 2);
+    assert_string_equal(sent(call, 1)->lease->resource, "a/1");
+    ring_end_items(f);
+}
+
 #define T_(name) cmocka_unit_test_setup_teardown(name, fake_setup, fake_teardown)
 
 int main(void)
@@ -584,6 +611,7 @@ int main(void)
         T_(what_cannot_be_watched_is_refused),
         T_(streams_are_bounded),
         cmocka_unit_test_setup_teardown(a_key_is_told_what_it_may_see, setup_keys, fake_teardown),
+        cmocka_unit_test_setup_teardown(what_waits_is_told_to_those_who_may_still_see_it, setup_keys, fake_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
