@@ -1,6 +1,6 @@
 /*
- * clock.h - the machine's clocks, in milliseconds but for one. Only the loop and programs' edges read them; everything else is given
- * `now` as an argument, or asks the io port.
+ * clock.h - the machine's clocks, in milliseconds but for one. Only the loop and programs' edges read them; everything else is
+ * given `now` as an argument, or asks the io port.
  */
 #ifndef HOLDFAST_BASE_CLOCK_H
 #define HOLDFAST_BASE_CLOCK_H
