@@ -80,7 +80,7 @@ static bool is_held_back(const struct http_conn *conn)
 /* For what comes next. `again`: it wants another turn. */
 static void look_out(struct http_conn *conn, bool again)
 {
-    if (again || is_held_back(conn))
+    if (again || (is_held_back(conn) && !conn->ended))
         http_share_wait(conn, !again);
     else
         http_set_want(conn);
