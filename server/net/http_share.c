@@ -18,7 +18,7 @@ enum {
     PURSE_MAX = MS,
     OWED_MAX = 200 * MS,
     A_REQUEST = 100000, /* costs the service and the database about as much; */
-    FEW = 4,            /* without credit as much again for each so many that are in progress: nobody knows yet what they bring */
+    FEW = 4,            /* without credit it costs twice that, and more with each so many in progress: who knows what they bring */
     UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */
     QUIET_MS = 1000,
     TURN_MS = 1
@@ -170,7 +170,7 @@ static bool may_begin(struct http_conn *conn)
     if (conn->credit_ns <= 0 && !is_left(http, conn))
         return false;
     if (conn->credit_ns <= 0)
-        spend(http, (int64_t)A_REQUEST * (int64_t)(conn->open.count - (size_t)conn->n_unbegun) / FEW);
+        spend(http, (int64_t)A_REQUEST * (int64_t)(conn->open.count - (size_t)conn->n_unbegun + FEW) / FEW);
     http_charge(conn, A_REQUEST);
     return true;
 }
