@@ -1,6 +1,6 @@
 /*
  * http_fuzz.c - a connection of the HTTP port, without a network: two bytes say what becomes of it and of its requests, the rest
- * are the bytes that it brings.
+ * are the bytes that it brings. If the second one's highest bit is set, others are there, and it waits for its turns.
  *
  * Whatever the bytes, of either version, however they are cut, whether answers are read or not and memory is there or not: each
  * request is given out once and told of its end once, its strings are what they should be, its body's end comes once and last,
@@ -36,7 +36,9 @@ struct request {
 
 static struct {
     uint8_t how, bits;
-    int64_t ms;
+    bool others;
+    int64_t ms, ns;
+    struct net_http *http;
     struct heap timers;
     struct io_task *first, **last;
     struct io_watch *watch;
@@ -108,7 +110,15 @@ static int64_t io_now_ms(struct io *io)
     return now.ms;
 }
 
-static struct io io = {io_watch_, io_unwatch, io_timer_set, io_timer_cancel, io_post, io_unpost, io_now_ms};
+/* Whatever is done costs something. */
+static int64_t io_clock_ns(struct io *io)
+{
+    enum { COST = 30000 };
+    (void)io;
+    return now.ns += COST;
+}
+
+static struct io io = {io_watch_, io_unwatch, io_timer_set, io_timer_cancel, io_post, io_unpost, io_now_ms, io_clock_ns};
 
 static void run_tasks(void)
 {
@@ -223,11 +233,32 @@ static void on_request(void *arg, struct net_exchange *x)
 
 /* ---- the client ---- */
 
+/* Somebody with credit was served. */
+static void serve_others(void)
+{
+    if (!now.others)
+        return;
+    now.http->share.honoured_ms = now.ms;
+    now.http->share.honoured = (const void *)&now; /* not looked at */
+}
+
+static void await_turn(void)
+{
+    enum { MOST_MS = 10000 };
+    for (int i = 0; !list_empty(&now.http->share.waiting); i++) {
+        MUST(i < MOST_MS);
+        pass_time(1);
+        serve_others();
+    }
+}
+
 static void turn(unsigned events)
 {
+    serve_others();
     if (now.watch && (events & (now.watch->want | IO_ERROR)))
         now.watch->ready(now.watch, events & (now.watch->want | IO_ERROR));
     run_tasks();
+    await_turn();
 }
 
 static void hear(int fd)
@@ -260,6 +291,7 @@ static void answer_all(void)
             net_exchange_consume(request->x, request->unconsumed);
             answer(request);
             run_tasks();
+            await_turn();
         }
     }
 }
@@ -274,6 +306,7 @@ static void play(struct net_http *http, const uint8_t *data, size_t len)
     if (now.how & DRAIN) {
         net_http_drain(http);
         run_tasks();
+        await_turn();
         say(fds[1], data + len / 2, len - len / 2);
     }
     answer_all();
@@ -308,6 +341,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     now.bits = data[1];
     struct net_http *http = net_http_listen(&io, "127.0.0.1:0", &cfg, on_request, &now, error, sizeof(error));
     MUST(http);
+    now.http = http;
+    now.others = now.bits >> 7;
     now.until_failure = now.how & NO_MEMORY ? 1 + now.bits : 0;
     hp_malloc_hook = short_of_memory;
     play(http, data + 2, size - 2);
