@@ -14,8 +14,8 @@
  * Who is served when (http_share.c). Connections that call and take their answers have the loop's time; those that are new, or cost
  * more than they call for, share a fifth of it as long as others are there, and wait for their turns. They are read no further
  * while an eighth of max_bytes is held and 128 KiB of it for them, and closed if their requests don't become whole in 2 s
- * meanwhile. Nothing more is begun for a connection that leaves answers of 4 MiB. The kernel's buffers of a connection are as large
- * as SO_RCVBUF and SO_SNDBUF of 256 KiB allow, and do not grow.
+ * meanwhile. Nothing more is begun for a connection that leaves answers of 4 MiB, or of 256 KiB if it is such a one. The kernel's
+ * buffers of a connection are as large as SO_RCVBUF and SO_SNDBUF of 256 KiB allow, and do not grow.
  *
  * A client that sends no more (it has shut its half of the connection) isn't there any more, unless its answer is complete already:
  * its exchanges are closed, so that nobody works or waits for it. A pipelined request (HTTP/1.1) begins when the answer before

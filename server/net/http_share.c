@@ -15,11 +15,12 @@ enum {
     MS = 1000000,
     CREDIT_MAX = 20 * MS, /* and as much may be owed */
     A_SHARE = 5,          /* a fifth */
-    PURSE_MAX = MS,
+    PURSE_MAX = MS / 2,
     OWED_MAX = 200 * MS,
     A_REQUEST = 100000, /* costs the service and the database about as much; */
     FEW = 4,            /* without credit it costs twice that, and more with each so many in progress: who knows what they bring */
-    UNTAKEN = 4 << 20,  /* bytes of a connection's answers, beyond which none of its requests is begun */
+    UNTAKEN = 4 << 20,  /* bytes of answers that it leaves, beyond which no request of a connection is begun; */
+    UNTAKEN_YET = 256 << 10, /* the same without credit */
     QUIET_MS = 1000,
     TURN_MS = 1
 };
@@ -186,6 +187,12 @@ static size_t untaken(const struct http_conn *conn)
     return sum;
 }
 
+static bool takes_answers(const struct http_conn *conn)
+{
+    size_t most = conn->credit_ns > 0 ? UNTAKEN : UNTAKEN_YET;
+    return conn->n_unsent <= most || untaken(conn) <= most;
+}
+
 static struct http_x *first_unbegun(const struct http_conn *conn)
 {
     struct list_node *node = list_first(&conn->open);
@@ -196,7 +203,7 @@ static struct http_x *first_unbegun(const struct http_conn *conn)
 
 bool http_begin(struct http_conn *conn)
 {
-    while (conn->n_unbegun && !conn->doomed && (conn->n_unsent <= UNTAKEN || untaken(conn) <= UNTAKEN)) {
+    while (conn->n_unbegun && !conn->doomed && takes_answers(conn)) {
         if (!may_begin(conn))
             return false;
         struct http_x *x = first_unbegun(conn);

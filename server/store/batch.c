@@ -41,7 +41,7 @@ static void take_ownership(struct st_batch *batch)
 /* What is tried again on the slow lane starts where the fast lane left off, and spends nobody's budget. */
 static void begin_history(struct st_batch *batch)
 {
-    if (batch->lane != ST_FAST) {
+    if (st_is_slow(batch->lane)) {
         batch->history.careful = st_kinds[batch->kind].optimistic;
         batch->history.conflicts = CO_MAX_CONFLICTS;
     }
@@ -64,6 +64,8 @@ struct st_batch *st_batch_take(struct st_conn *conn, enum st_lane lane, int kind
         limits.max_items = 1;
     else if (st_kinds[kind].max_items && st_kinds[kind].max_items < limits.max_items)
         limits.max_items = st_kinds[kind].max_items;
+    if (lane == ST_LARGE)
+        limits.max_bytes = ST_LARGE_PIECE;
     batch->lane = lane;
     batch->hasty = lane == ST_ALONE;
     conn->n_queued -= co_queue_take(queue, &limits, &batch->items);
@@ -128,7 +130,7 @@ static void note_sent(struct st_store *store, struct st_batch *batch)
     while (n >>= 1)
         size++;
     stats->batches++;
-    stats->slow += batch->lane != ST_FAST;
+    stats->slow += st_is_slow(batch->lane);
     stats->items += (int64_t)batch->call.n;
     stats->sizes[size < 15 ? size : 15]++;
 }
@@ -141,6 +143,8 @@ static bool send_items(struct st_conn *conn, struct st_batch *batch)
     batch->call.careful = batch->history.careful;
     batch->call.sent_ms = conn->store->io->now_ms(conn->store->io);
     batch->call.server = conn->store->id;
+    batch->call.max_value_bytes = st_large_limit(conn, batch);
+    batch->call.value_bytes = 0;
     batch->call.store = conn->store;
     batch->call.next = st_turn_note;
     st_params_reset(&conn->params);
@@ -191,10 +195,13 @@ static void deliver(struct st_conn *conn, struct st_batch *batch)
             st_item_pause(store, item, ST_SLOW);
         } else if (item->outcome == ST_OP_AGAIN_LATER) {
             st_item_requeue(store, item);
+        } else if (item->outcome == ST_VALUE_LATER) {
+            st_large_later(store, item);
         } else {
             st_item_end(store, item, item->outcome);
         }
     }
+    st_large_note(conn, batch->call.value_bytes);
 }
 
 void st_batch_end(struct st_conn *conn, struct st_batch *batch, enum st_outcome outcome, const char *sqlstate)

@@ -35,8 +35,13 @@
 /*
  * Fast: as many as are there, once. Slow: found its row locked; polled in batches of its like, which never wait in the database.
  * Alone: failed for a lock that SKIP LOCKED doesn't pass over (another's uncommitted insert), so it would fail its whole batch.
+ * Large: what it asks for was found too large to come with others' small values (large.c).
  */
-enum st_lane { ST_FAST, ST_SLOW, ST_ALONE, ST_LANES };
+enum st_lane { ST_FAST, ST_SLOW, ST_ALONE, ST_LARGE, ST_LANES };
+static inline bool st_is_slow(enum st_lane lane)
+{
+    return lane == ST_SLOW || lane == ST_ALONE;
+}
 
 /* Bits of st_item.flags. */
 enum {
@@ -127,6 +132,8 @@ struct st_conn {
     /* Of the connections that serve items (session.c, serve.c). */
     int64_t partitions_ms; /* when it last made partitions; 0 = never */
     int64_t looked_ms;     /* when what is queued was last found waiting behind a silent backend */
+    int64_t large_ms;      /* before that nothing is taken from the large lane */
+    size_t large_owed;     /* bytes brought that weigh less than a millisecond, so far */
     bool recycle;          /* to be replaced as soon as nothing is in flight */
     struct co_queue queues[ST_LANES][ST_KINDS];
     size_t n_queued;      /* in all of them */
@@ -238,6 +245,8 @@ enum st_way st_way_of(enum st_kind kind);
 bool st_item_enqueue(struct st_store *store, struct st_item *item, bool front);
 /* The item, which is nowhere, waits at the front of a queue again; without memory it ends. */
 void st_item_requeue(struct st_store *store, struct st_item *item);
+/* The same, at the front or the back. */
+void st_item_return(struct st_store *store, struct st_item *item, bool front);
 /* A connection begins to serve, or doesn't any more: what is queued moves to one that does. */
 void st_rebalance(struct st_store *store);
 /* What is queued on a connection whose backend has been silent for long moves to one that answers, if there is any. */
@@ -285,6 +294,21 @@ void st_batch_wait(struct st_conn *conn, struct st_batch *batch, struct list *wh
 void st_batch_end(struct st_conn *conn, struct st_batch *batch, enum st_outcome outcome, const char *sqlstate);
 /* It was sent: those of its items whose time is over end as lost. */
 void st_batch_expire(struct st_store *store, struct st_batch *batch, int64_t now);
+
+/* ------------------------------------------------------------------------------------------------ large.c */
+
+/* What a batch that is taken from the large lane may weigh. */
+enum { ST_LARGE_PIECE = 256 << 10 };
+/* How large each value may be that the batch brings, which is about to be sent. */
+int32_t st_large_limit(const struct st_conn *conn, const struct st_batch *batch);
+/* The item, which is nowhere, was answered without its value: it waits in the large lane. */
+void st_large_later(struct st_store *store, struct st_item *item);
+/* So many bytes of values came: the next large ones wait until others had their turn. */
+void st_large_note(struct st_conn *conn, size_t bytes);
+/* Whether that time has come. */
+bool st_large_due(const struct st_conn *conn);
+/* When it comes, if something waits for it; INT64_MAX = nothing does. */
+int64_t st_large_next(const struct st_conn *conn);
 
 /* ------------------------------------------------------------------------------------------------ refused.c */
 

@@ -7,7 +7,7 @@
 
 #include "store/rows.h"
 
-enum { READ_WEIGHT = 128 << 10 };
+enum { ASKED_WEIGHT = 16 << 10 };
 
 /* ------------------------------------------------------------------------------------------------ shared builders */
 
@@ -235,12 +235,27 @@ size_t st_weigh_write(const struct st_item *item)
     return item->in.write.value.len;
 }
 
-/* Its value isn't known before it is read: at worst a batch brings as many of the largest as weigh its limit by this, which is a
- * moment's work, and little memory; of small ones no batch needs more for its speed. */
-size_t st_weigh_read(const struct st_item *item)
+/* What it will bring isn't known before: so many go together that looking for them all takes but a few milliseconds. */
+size_t st_weigh_asked(const struct st_item *item)
 {
     (void)item;
-    return READ_WEIGHT;
+    return ASKED_WEIGHT;
+}
+
+/* Keys, and how large the values may be. */
+void st_build_asked(struct st_params *params, const struct st_call *call)
+{
+    st_build_keys(params, call);
+    st_params_int4(params, call->max_value_bytes);
+}
+
+bool st_read_later(struct st_item *item, int64_t bytes)
+{
+    enum { MOST = 1 << 30 };
+    if (item->outcome != ST_VALUE_LATER)
+        return false;
+    item->queued.bytes = bytes < 1 ? 1 : bytes > MOST ? MOST : (size_t)bytes;
+    return true;
 }
 
 void st_build_write(struct st_params *params, const struct st_call *call)
@@ -268,8 +283,10 @@ void st_read_write(const PGresult *res, int row, struct st_item *item, struct st
 
 void st_read_read(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
-    (void)call;
+    if (st_read_later(item, st_get_int8(res, row, 4)))
+        return;
     item->out.read.value = st_get_bytes(res, row, 2);
+    call->value_bytes += item->out.read.value.len;
     item->out.read.exists = st_get_bool(res, row, 3);
     item->out.read.version = st_get_int8(res, row, 4);
     item->out.read.fence = st_get_int8(res, row, 5);

@@ -19,6 +19,7 @@
 
 /* Builders: one parameter after the other, in the order of the statement. */
 void st_build_keys(struct st_params *params, const struct st_call *call);
+void st_build_asked(struct st_params *params, const struct st_call *call);
 void st_build_acquire(struct st_params *params, const struct st_call *call);
 void st_build_acquire_all(struct st_params *params, const struct st_call *call);
 void st_build_renew(struct st_params *params, const struct st_call *call);
@@ -104,7 +105,9 @@ bool st_read_list_roles(const PGresult *res, struct st_item *item, struct st_cal
 
 /* How much an item's bytes weigh in a batch, of any kind that has some. */
 size_t st_weigh_write(const struct st_item *item);
-size_t st_weigh_read(const struct st_item *item);
+size_t st_weigh_asked(const struct st_item *item);
+/* Its value is so large that it is asked for again, by this weight. */
+bool st_read_later(struct st_item *item, int64_t bytes);
 size_t st_weigh_operation(const struct st_item *item);
 
 /* Shared by the files of readers. */

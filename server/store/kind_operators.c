@@ -41,7 +41,7 @@ static void read_op_row(const PGresult *res, int row, int col, struct st_op_row 
 void st_read_op_get(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
     item->out.ops = (struct st_op_rows){NULL, 0, false};
-    if (item->outcome != ST_FOUND)
+    if (st_read_later(item, st_get_int8(res, row, 8)) || item->outcome != ST_FOUND)
         return;
     struct st_op_row *out = st_call_alloc(call, sizeof(*out));
     if (!out) {
@@ -52,6 +52,7 @@ void st_read_op_get(const PGresult *res, int row, struct st_item *item, struct s
     out->result = st_get_bytes(res, row, 20);
     out->result_ref = st_get_text(res, row, 21);
     out->payload = st_get_bytes(res, row, 22);
+    call->value_bytes += out->result.len + out->payload.len;
     item->out.ops = (struct st_op_rows){out, 1, false};
 }
 

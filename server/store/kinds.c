@@ -21,9 +21,9 @@
 #define OP_OWNER (OP(ST_OP_DONE) | OP(ST_OP_DONE_AGAIN) | OP(ST_OP_STALE) | OP(ST_OP_NOT_HELD) | OP(ST_OP_ILLEGAL) | OP(ST_OP_NONE))
 
 /* As read_op_row (kind_operators.c) knows them. */
-#define OP_COLUMNS                                                                                                                 \
-    "key, type, fingerprint, state, revision, attempts, token, holder, sending, remaining_ms, created_unix_ms, changed_unix_ms, "  \
-    "error_class, message, sqlstate, compensates, compensated_by, priority"
+#define OP_COLUMNS(token)                                                                                                          \
+    "key, type, fingerprint, state, revision, attempts, " token ", holder, sending, remaining_ms, created_unix_ms, "               \
+    "changed_unix_ms, error_class, message, sqlstate, compensates, compensated_by, priority"
 #define OP_TYPES "tty2448t?8882tttt4"
 
 /* As st_read_acquire and st_read_acquire_all know them. */
@@ -63,6 +63,17 @@
         .name = #verb "_principal", .sql = SELECT_PRINCIPAL #verb "_principal" arguments, .result = PRINCIPAL, ONE_SETS,           \
         .outcomes = BIT(ST_FOUND), .op_outcomes = (more_outcomes), .build = st_build_##verb##_principal, .read = st_read_principal \
     }
+
+/*
+ * What has more `bytes` than $3 comes without its value, and tells how many they are in another column's place (large.c). To ask
+ * how long a value is doesn't bring it.
+ */
+#define IF_LARGE(bytes)         "CASE WHEN " bytes " > $3::int4 THEN "
+#define OUTCOME(bytes)          IF_LARGE(bytes) "52::int2 ELSE outcome END"
+#define BYTES_OR(bytes, column) IF_LARGE(bytes) bytes "::int8 ELSE " column " END"
+#define VALUE(bytes, column)    IF_LARGE(bytes) "NULL ELSE " column " END"
+#define READ_BYTES              "octet_length(value)"
+#define OP_BYTES                "(coalesce(octet_length(result), 0) + coalesce(octet_length(payload), 0))"
 
 const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ACQUIRE] = {.name = "acquire",
@@ -118,13 +129,14 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .build = st_build_check,
                   .read = st_read_check},
     [ST_READ] = {.name = "read",
-                 .sql = "SELECT i, outcome, value, \"exists\", version, fence, token, updated_unix_ms "
-                        "FROM holdfast.read_batch($1::text[], $2::text[])",
+                 .sql = "SELECT i, " OUTCOME(READ_BYTES) ", " VALUE(READ_BYTES, "value") ", \"exists\", " BYTES_OR(
+                     READ_BYTES, "version") ", fence, token, updated_unix_ms "
+                                            "FROM holdfast.read_batch($1::text[], $2::text[])",
                  .result = "42y?8888",
                  BATCH,
-                 .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE),
-                 .weigh = st_weigh_read,
-                 .build = st_build_keys,
+                 .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE) | BIT(ST_VALUE_LATER),
+                 .weigh = st_weigh_asked,
+                 .build = st_build_asked,
                  .read = st_read_read},
     [ST_GET] = {.name = "get",
                 .sql = "SELECT i, outcome, resource, task, holder, request_id, token, fence, remaining_ms, granted_unix_ms, state, "
@@ -262,13 +274,15 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                       .build = st_build_op_record,
                       .read = st_read_op_record},
     [ST_OP_GET] = {.name = "op_get",
-                   .sql = "SELECT i, outcome, " OP_COLUMNS ", result, result_ref, payload FROM holdfast.op_get_batch($1::text[], "
-                          "$2::text[])",
+                   .sql = "SELECT i, " OUTCOME(OP_BYTES) ", " OP_COLUMNS(BYTES_OR(OP_BYTES, "token")) ", " VALUE(
+                       OP_BYTES, "result") ", result_ref, " VALUE(OP_BYTES,
+                                                                  "payload") " FROM holdfast.op_get_batch($1::text[], $2::text[])",
                    .result = "42" OP_TYPES "yty",
                    BATCH,
-                   .outcomes = BIT(ST_FOUND),
+                   .outcomes = BIT(ST_FOUND) | BIT(ST_VALUE_LATER),
                    .op_outcomes = OP(ST_OP_NONE),
-                   .build = st_build_keys,
+                   .weigh = st_weigh_asked,
+                   .build = st_build_asked,
                    .read = st_read_op_get},
     [ST_OP_EXECUTE] = {.name = "op_execute",
                        .sql = "SELECT i, outcome, result, result_ref, ended_unix_ms, attempt, sqlstate, message, fence, version, "
@@ -287,8 +301,9 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                        .build = st_build_op_execute,
                        .read = st_read_op_execute},
     [ST_OP_LIST] = {.name = "op_list",
-                    .sql = "SELECT outcome, " OP_COLUMNS " FROM holdfast.op_list($1::text, $2::int2, $3::text, $4::text, $5::int8, "
-                           "$6::text, $7::int4)",
+                    .sql = "SELECT outcome, " OP_COLUMNS(
+                        "token") " FROM holdfast.op_list($1::text, $2::int2, $3::text, $4::text, $5::int8, "
+                                 "$6::text, $7::int4)",
                     .result = "2" OP_TYPES,
                     .shape = ST_MANY_ROWS,
                     .per_flush = 2,

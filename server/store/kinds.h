@@ -22,7 +22,9 @@ struct st_call {
     size_t n;
     bool careful; /* ST_RENEW */
     int64_t sent_ms;
-    const char *server; /* our id */
+    int32_t max_value_bytes; /* a value that has more isn't brought by it (large.c) */
+    size_t value_bytes;      /* that it brought, of all values */
+    const char *server;      /* our id */
     struct st_store *store;
     /* Told while results are read: `server` may have the turn on the resource. */
     void (*next)(struct st_store *store, const char *server, const char *ns, const char *resource);

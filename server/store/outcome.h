@@ -28,6 +28,7 @@ enum st_outcome {
     ST_CURRENT = 40,
     ST_FOUND = 50,
     ST_NO_SUCH_RESOURCE = 51,
+    ST_VALUE_LATER = 52, /* its value is too large to come with the others; the store asks again, and callers never see it */
     ST_BREAK_DONE = 60,
     ST_BREAK_CHANGED = 61,
     ST_BREAK_BLOCKED = 62,

@@ -96,8 +96,13 @@ bool st_item_enqueue(struct st_store *store, struct st_item *item, bool front)
 
 void st_item_requeue(struct st_store *store, struct st_item *item)
 {
+    st_item_return(store, item, true);
+}
+
+void st_item_return(struct st_store *store, struct st_item *item, bool front)
+{
     st_item_wait(store, item);
-    if (!st_item_enqueue(store, item, true)) {
+    if (!st_item_enqueue(store, item, front)) {
         heap_remove(&store->deadlines, &item->deadline);
         st_item_no_memory(store, item);
         return;

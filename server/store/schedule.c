@@ -42,6 +42,7 @@ void st_arm(struct st_store *store)
         const struct st_conn *conn = &store->conns[i];
         if (conn->n_queued && conn->expected > 0 && st_conn_serves(conn))
             at = earlier(at, (conn->looked_ms > conn->progress_ms ? conn->looked_ms : conn->progress_ms) + ST_SUSPECT_MS);
+        at = earlier(at, st_large_next(conn));
         at = first_lost(&conn->resend, first_lost(&conn->inflight, first_due(&conn->paused, at)));
     }
     if (at < store->timer_at) {
@@ -55,7 +56,7 @@ void st_arm(struct st_store *store)
 /* When an item that waits has waited long enough. */
 static int64_t end_of(const struct st_item *item)
 {
-    if (item->lane == ST_FAST || item->patience_ms == 0)
+    if (!st_is_slow(item->lane) || item->patience_ms == 0)
         return item->deadline_ms;
     return earlier(item->patience_ms, item->deadline_ms);
 }
@@ -86,7 +87,7 @@ static void expire_waiting(struct st_store *store, int64_t now)
     while (heap_top_key(&store->deadlines, INT64_MAX) <= now) {
         struct st_item *item = list_entry(heap_top(&store->deadlines), struct st_item, deadline);
         st_item_detach(store, item);
-        if (item->lane != ST_FAST)
+        if (st_is_slow(item->lane))
             st_item_end(store, item, ST_BUSY);
         else
             st_item_end(store, item, st_any_works(store) ? ST_TIMED_OUT : ST_DATABASE_DOWN);
@@ -137,6 +138,8 @@ static void on_timer(struct io_timer *timer)
     }
     for (int i = 0; i < store->n_conns; i++) {
         struct st_conn *conn = &store->conns[i];
+        if (st_large_next(conn) <= now)
+            st_wake(store);
         expire_sent(store, &conn->inflight, now);
         expire_sent(store, &conn->resend, now);
         send_due(conn, now);

@@ -6,6 +6,8 @@
  *
  * Of the kinds that only read, a connection that carries the work gets items only while their own way is not there.
  *
+ * Large values come after all else, and not too many in a row (large.c).
+ *
  * The slow lane comes last. What is polled there shares no batch with what is sent for the first time, and never waits in the
  * database, so that busy rows delay nobody.
  */
@@ -153,6 +155,8 @@ static bool send_again(struct st_conn *conn)
 
 static bool send_lane(struct st_conn *conn, enum st_lane lane)
 {
+    if (lane == ST_LARGE && !st_large_due(conn))
+        return true;
     for (int i = 0; i < N_FLUSHED; i++) {
         enum st_kind kind = flush_order[i];
         size_t most = lane == ST_ALONE ? ALONE_PER_FLUSH : st_kinds[kind].per_flush;
@@ -170,7 +174,7 @@ static bool send_lane(struct st_conn *conn, enum st_lane lane)
 static bool send_all(struct st_conn *conn)
 {
     return send_again(conn) && send_lane(conn, ST_FAST) && send_lane(conn, ST_SLOW) && send_lane(conn, ST_ALONE) &&
-           st_conn_flush_output(conn);
+           send_lane(conn, ST_LARGE) && st_conn_flush_output(conn);
 }
 
 void st_conn_flush(struct st_conn *conn)

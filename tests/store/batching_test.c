@@ -428,22 +428,6 @@ static void big_values_are_bounded_by_bytes(void **state)
     assert_int_equal(stats_of(ST_WRITE).batches, N / 4); /* of 4 MiB */
 }
 
-/* What is to be read may be large: so few at a time that all of it may be. */
-static void reads_are_bounded_too(void **state)
-{
-    (void)state;
-    enum { N = 128, BATCH = 32 };
-    static struct work works[N];
-    for (int i = 0; i < N; i++) {
-        prepare(&works[i], ST_READ, t_printf("r%d", i));
-        submit(&works[i]);
-    }
-    run_until(all_done, LONG_MS);
-    for (int i = 0; i < N; i++)
-        assert_int_equal(works[i].item.outcome, ST_NO_SUCH_RESOURCE);
-    assert_int_equal(stats_of(ST_READ).batches, N / BATCH);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -461,7 +445,6 @@ int main(void)
         STORE_TEST(nonsense_from_sql_harms_nobody),
         STORE_TEST(a_full_queue_refuses),
         STORE_TEST(big_values_are_bounded_by_bytes),
-        STORE_TEST(reads_are_bounded_too),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

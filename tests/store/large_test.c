@@ -1,0 +1,213 @@
+/*
+ * large_test.c - the store on a real PostgreSQL and the real loop: large values come in pieces, behind the small ones, and whole.
+ */
+#include "store/store_env.h"
+
+enum { MANY = 12, SMALL = 40, LARGE_SIZE = 200 << 10, MOST_SIZE = 1 << 20 };
+
+static struct work larges[MANY], smalls[SMALL];
+static unsigned char bytes[MOST_SIZE];
+static int order[MANY + SMALL]; /* the items' values' sizes, in the order of their ends */
+static int n_looked;
+
+/* A value of its own: the same byte all through. */
+static void write_value(const char *name, size_t size, int byte)
+{
+    struct work w;
+    int64_t token = acquire(name);
+    memset(bytes, byte, size);
+    prepare(&w, ST_WRITE, name)->in.write.token = token;
+    w.item.in.write.value = (struct st_bytes){bytes, size};
+    assert_int_equal(call(&w), ST_WRITTEN);
+}
+
+static void write_larges(int n, size_t size)
+{
+    for (int i = 0; i < n; i++)
+        write_value(t_printf("large%d", i), size, 'A' + i);
+}
+
+/* It is whole, and of one write. */
+static void look_value(struct st_item *item)
+{
+    struct work *w = item->owner;
+    if (item->outcome != ST_FOUND)
+        return;
+    const unsigned char *data = item->out.read.value.data;
+    size_t len = item->out.read.value.len;
+    assert_true(item->out.read.exists && len > 0);
+    for (size_t i = 0; i < len; i++)
+        assert_int_equal(data[i], data[0]);
+    assert_int_equal(item->out.read.version, 1);
+    assert_int_equal(item->out.read.token, 1);
+    if (strncmp(w->name, "large", 5) == 0)
+        assert_int_equal(data[0], 'A' + atoi(w->name + 5));
+    order[n_looked++] = (int)len;
+}
+
+static void submit_larges(int n, void (*look)(struct st_item *item))
+{
+    n_looked = 0;
+    for (int i = 0; i < n; i++) {
+        prepare(&larges[i], ST_READ, t_printf("large%d", i));
+        larges[i].look = look;
+        submit(&larges[i]);
+    }
+}
+
+static void small_ones_come_first(void **state)
+{
+    (void)state;
+    write_larges(MANY, LARGE_SIZE);
+    for (int i = 0; i < SMALL; i++)
+        write_value(t_printf("small%d", i), 10, 's');
+    submit_larges(MANY, look_value);
+    for (int i = 0; i < SMALL; i++) {
+        prepare(&smalls[i], ST_READ, t_printf("small%d", i))->done = on_done;
+        smalls[i].look = look_value;
+        submit(&smalls[i]);
+    }
+    run_until(all_done, LONG_MS);
+    assert_int_equal(n_looked, MANY + SMALL);
+    for (int i = 0; i < MANY + SMALL; i++)
+        assert_int_equal(order[i], i < SMALL ? 10 : LARGE_SIZE);
+    assert_int_equal(stats_of(ST_READ).batches, 1 + MANY); /* two would be more than a piece */
+    assert_int_equal(stats_of(ST_READ).slow, 0);
+    assert_true(st_idle(store));
+}
+
+static void one_alone_comes_at_once(void **state)
+{
+    (void)state;
+    write_larges(1, MOST_SIZE);
+    submit_larges(1, look_value);
+    run_until(all_done, LONG_MS);
+    assert_int_equal(order[0], MOST_SIZE);
+    assert_int_equal(stats_of(ST_READ).batches, 1);
+}
+
+static void several_make_a_piece(void **state)
+{
+    (void)state;
+    enum { N = 9, SIZE = 60 << 10 };
+    write_larges(N, SIZE);
+    submit_larges(N, look_value);
+    run_until(all_done, LONG_MS);
+    assert_int_equal(n_looked, N);
+    assert_int_equal(stats_of(ST_READ).batches, 1 + 3); /* of 4, 4 and 1: within 256 KiB */
+}
+
+static bool grown;
+
+/* When the first has come, the others are written anew, and are larger than they were when they were weighed. */
+static void grow_others(struct st_item *item)
+{
+    if (!grown)
+        t_sql(sql,
+              "UPDATE holdfast.resource_value SET value = convert_to(repeat('z', %d), 'UTF8'), version = version + 1 "
+              "WHERE resource <> '%s'",
+              MOST_SIZE, item->resource);
+    int size = grown ? MOST_SIZE : LARGE_SIZE;
+    assert_int_equal(item->outcome, ST_FOUND);
+    assert_int_equal(item->out.read.value.len, size);
+    assert_int_equal(item->out.read.version, grown ? 2 : 1);
+    assert_int_equal(((const unsigned char *)item->out.read.value.data)[size - 1] == 'z', grown);
+    grown = true;
+}
+
+static void one_that_grew_meanwhile_comes_too(void **state)
+{
+    (void)state;
+    grown = false;
+    write_larges(3, LARGE_SIZE);
+    submit_larges(3, grow_others);
+    run_until(all_done, LONG_MS);
+    assert_int_equal(stats_of(ST_READ).batches, 1 + 3 + 2); /* the two that grew were asked for twice */
+}
+
+static void withdraw_others(struct st_item *item)
+{
+    for (int i = 0; i < MANY && item->outcome == ST_FOUND; i++) {
+        if (!larges[i].done)
+            st_withdraw(store, &larges[i].item);
+    }
+}
+
+static void who_goes_is_not_worked_for(void **state)
+{
+    (void)state;
+    int found = 0;
+    write_larges(MANY, LARGE_SIZE);
+    submit_larges(MANY, withdraw_others);
+    run_until(all_done, LONG_MS);
+    for (int i = 0; i < MANY; i++)
+        found += larges[i].item.outcome == ST_FOUND;
+    assert_int_equal(found, 1);
+    assert_int_equal(stats_of(ST_READ).items, MANY + 1);
+    assert_true(st_idle(store));
+}
+
+static void end_backends(struct st_item *item)
+{
+    look_value(item);
+    if (n_looked == 1)
+        t_sql(sql,
+              "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name IN ('holdfastd', 'holdfastd reads') "
+              "AND datname = current_database()");
+}
+
+static void they_wait_for_another_session(void **state)
+{
+    (void)state;
+    write_larges(MANY, LARGE_SIZE);
+    submit_larges(MANY, end_backends);
+    run_until(all_done, LONG_MS);
+    for (int i = 0; i < MANY; i++)
+        assert_int_equal(larges[i].item.outcome, ST_FOUND);
+    assert_int_equal(n_looked, MANY);
+}
+
+static void look_operation(struct st_item *item)
+{
+    const struct st_op_row *row = &item->out.ops.rows[0];
+    assert_int_equal(item->outcome, ST_FOUND);
+    assert_int_equal(item->out.ops.n, 1);
+    assert_string_equal(row->key, item->resource);
+    assert_int_equal(row->token, 0);
+    assert_int_equal(row->result.len, LARGE_SIZE);
+    assert_int_equal(((const char *)row->result.data)[LARGE_SIZE - 1], item->resource[0]);
+    n_looked++;
+}
+
+static void results_of_operations_too(void **state)
+{
+    (void)state;
+    enum { N = 6 };
+    static const unsigned char print[32];
+    for (int i = 0; i < N; i++) {
+        memset(bytes, 'a' + i, LARGE_SIZE);
+        prepare(&larges[i], ST_OP_RECORD, t_printf("%c", 'a' + i))->in.op_record =
+            (struct st_op_record){.type = "t", .fingerprint = {print, sizeof(print)}, .result = {bytes, LARGE_SIZE}};
+        assert_int_equal(call(&larges[i]), ST_OP_DONE);
+    }
+    n_looked = 0;
+    for (int i = 0; i < N; i++) {
+        prepare(&larges[i], ST_OP_GET, t_printf("%c", 'a' + i));
+        larges[i].look = look_operation;
+        submit(&larges[i]);
+    }
+    run_until(all_done, LONG_MS);
+    assert_int_equal(n_looked, N);
+    assert_int_equal(stats_of(ST_OP_GET).batches, 1 + N);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        STORE_TEST(small_ones_come_first),      STORE_TEST(one_alone_comes_at_once),
+        STORE_TEST(several_make_a_piece),       STORE_TEST(one_that_grew_meanwhile_comes_too),
+        STORE_TEST(who_goes_is_not_worked_for), STORE_TEST(they_wait_for_another_session),
+        STORE_TEST(results_of_operations_too),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
