@@ -201,7 +201,7 @@ static void deliver(struct st_conn *conn, struct st_batch *batch)
             st_item_end(store, item, item->outcome);
         }
     }
-    st_large_note(conn, batch->call.value_bytes);
+    st_large_note(conn, batch);
 }
 
 void st_batch_end(struct st_conn *conn, struct st_batch *batch, enum st_outcome outcome, const char *sqlstate)

@@ -303,8 +303,8 @@ enum { ST_LARGE_PIECE = 256 << 10 };
 int32_t st_large_limit(const struct st_conn *conn, const struct st_batch *batch);
 /* The item, which is nowhere, was answered without its value: it waits in the large lane. */
 void st_large_later(struct st_store *store, struct st_item *item);
-/* So many bytes of values came: the next large ones wait until others had their turn. */
-void st_large_note(struct st_conn *conn, size_t bytes);
+/* The batch has brought what it did: the next large ones wait until others had their turn. */
+void st_large_note(struct st_conn *conn, const struct st_batch *batch);
 /* Whether that time has come. */
 bool st_large_due(const struct st_conn *conn);
 /* When it comes, if something waits for it; INT64_MAX = nothing does. */

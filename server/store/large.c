@@ -5,7 +5,8 @@
  * may come at once, and in the very statement that reads them SQL leaves out those that are larger and tells their sizes
  * (ST_VALUE_LATER); what it brings is of one moment. The others are asked for again in the large lane, a piece at a time: as many
  * as have ST_LARGE_PIECE bytes, or one. Behind each piece the lane rests for as long as befits its size, so that however many large
- * values are asked for, the backend, the loop and the processor are free for others in between.
+ * values are asked for, the backend, the loop and the processor are free for others in between. What others bring meanwhile doesn't
+ * make that longer.
  *
  * Progress: a piece brings what has not grown since it was weighed; what has is weighed anew, and comes first next time.
  */
@@ -47,10 +48,20 @@ void st_large_later(struct st_store *store, struct st_item *item)
     st_item_return(store, item, again);
 }
 
-void st_large_note(struct st_conn *conn, size_t bytes)
+static bool waits(const struct st_conn *conn)
+{
+    for (int kind = 0; kind < ST_KINDS; kind++)
+        if (conn->queues[ST_LARGE][kind].n_items)
+            return true;
+    return false;
+}
+
+void st_large_note(struct st_conn *conn, const struct st_batch *batch)
 {
     int64_t now = st_conn_now(conn);
-    conn->large_owed += bytes;
+    if (batch->lane != ST_LARGE && waits(conn))
+        return;
+    conn->large_owed += batch->call.value_bytes;
     int64_t rest = (int64_t)(conn->large_owed / BYTES_PER_MS);
     conn->large_owed %= BYTES_PER_MS;
     if (conn->large_ms < now)
@@ -69,9 +80,5 @@ int64_t st_large_next(const struct st_conn *conn)
 {
     if (!st_conn_serves(conn) || !list_empty(&conn->inflight))
         return INT64_MAX; /* what is answered wakes it */
-    for (int kind = 0; kind < ST_KINDS; kind++) {
-        if (conn->queues[ST_LARGE][kind].n_items)
-            return conn->large_ms;
-    }
-    return INT64_MAX;
+    return waits(conn) ? conn->large_ms : INT64_MAX;
 }

@@ -201,13 +201,47 @@ static void results_of_operations_too(void **state)
     assert_int_equal(stats_of(ST_OP_GET).batches, 1 + N);
 }
 
+enum { FLOW = 256, FLOW_SIZE = 4 << 10, FLOW_MOST = 60000 };
+static struct work flows[FLOW];
+static int flowed;
+
+/* Each of them is read again and again, until the large ones have come. */
+static void flow_on(struct st_item *item)
+{
+    struct work *w = item->owner;
+    assert_int_equal(item->outcome, ST_FOUND);
+    if ((larges[0].done && larges[1].done) || ++flowed >= FLOW_MOST)
+        return;
+    prepare(w, ST_READ, t_printf("small%d", (int)(w - flows)))->done = on_done;
+    w->look = flow_on;
+    submit(w);
+}
+
+static void a_flow_of_others_does_not_keep_it_waiting(void **state)
+{
+    (void)state;
+    flowed = 0;
+    write_larges(2, MOST_SIZE);
+    for (int i = 0; i < FLOW; i++)
+        write_value(t_printf("small%d", i), FLOW_SIZE, 's');
+    for (int i = 0; i < FLOW; i++) {
+        prepare(&flows[i], ST_READ, t_printf("small%d", i));
+        flows[i].look = flow_on;
+        submit(&flows[i]);
+    }
+    submit_larges(2, look_value);
+    run_until(all_done, LONG_MS);
+    if (flowed >= FLOW_MOST)
+        fail_msg("%d others came first", flowed);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         STORE_TEST(small_ones_come_first),      STORE_TEST(one_alone_comes_at_once),
         STORE_TEST(several_make_a_piece),       STORE_TEST(one_that_grew_meanwhile_comes_too),
         STORE_TEST(who_goes_is_not_worked_for), STORE_TEST(they_wait_for_another_session),
-        STORE_TEST(results_of_operations_too),
+        STORE_TEST(results_of_operations_too),  STORE_TEST(a_flow_of_others_does_not_keep_it_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
