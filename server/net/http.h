@@ -120,8 +120,10 @@ void net_exchange_consume(struct net_exchange *x, size_t len);
  * until they are said to be fewer or the exchange is closed. When more than max_bytes are held, the connections for which most is
  * are closed. */
 void net_exchange_hold(struct net_exchange *x, size_t bytes);
-/* Work was done for this exchange beside the loop, which took so long: it counts as what the loop does for its connection. */
+/* Work was done for this exchange beside the loop, which took so long: its connection has so much less credit. */
 void net_exchange_charge(struct net_exchange *x, int64_t ns);
+/* Whether its connection has credit: what is to be done for it goes before what is to be done for those that have none. */
+bool net_exchange_is_known(const struct net_exchange *x);
 /* The exchange is cut off: RST_STREAM with this code (RFC 9113, 7) or a closed connection. `closed` follows, perhaps before this
  * returns. */
 void net_exchange_reset(struct net_exchange *x, uint32_t code);

@@ -212,6 +212,8 @@ void http_share_end_accept(struct net_http *http);
 /* It takes so much of its credit, or of the purse. */
 void http_charge(struct http_conn *conn, int64_t ns);
 void http_earn(struct http_conn *conn, int64_t ns);
+/* It has so much less credit, though the loop had its time meanwhile. */
+void http_owe(struct http_conn *conn, int64_t ns);
 /* Handlers are told of those of its requests that are whole, as far as they may be begun. False: there are more, for its next turn.
  */
 bool http_begin(struct http_conn *conn);

@@ -384,7 +384,12 @@ void net_exchange_charge(struct net_exchange *exchange, int64_t ns)
 {
     struct http_x *x = x_of(exchange);
     if (!x->over)
-        http_charge(x->conn, ns);
+        http_owe(x->conn, ns);
+}
+
+bool net_exchange_is_known(const struct net_exchange *x)
+{
+    return ((const struct http_x *)(const void *)((const char *)x - offsetof(struct http_x, x)))->conn->credit_ns > 0;
 }
 
 void net_exchange_reset(struct net_exchange *exchange, uint32_t code)

@@ -154,6 +154,11 @@ void http_charge(struct http_conn *conn, int64_t ns)
 {
     if (conn->credit_ns <= 0)
         spend(conn->http, ns);
+    http_owe(conn, ns);
+}
+
+void http_owe(struct http_conn *conn, int64_t ns)
+{
     conn->credit_ns = conn->credit_ns - ns > -CREDIT_MAX ? conn->credit_ns - ns : -CREDIT_MAX;
 }
 

@@ -1,5 +1,5 @@
 /*
- * offload.c - see offload.h. Both lists, and whether a job has begun, are under the mutex; an eventfd tells the loop that some are
+ * offload.c - see offload.h. The lists, and whether a job has begun, are under the mutex; an eventfd tells the loop that some are
  * done.
  */
 #include "net/offload.h"
@@ -12,9 +12,14 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { WAITING_MAX = 256, NICE = 19 };
+#include "base/clock.h"
+
+enum { WAITING_MAX = 64 /* of either sort */, NICE = 19, REST = 3, REST_MAX_MS = 500 };
+
+static const int64_t NS = 1000000000; /* of a second */
 
 struct offload {
     struct io *io;
@@ -22,21 +27,46 @@ struct offload {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t more;
-    struct list waiting, worked;
+    struct list first, waiting, worked;
     bool over;
+    int64_t rest_ns; /* until when it rests */
 };
 
+static struct list *list_of(struct offload *offload, const struct offload_job *job)
+{
+    return job->first ? &offload->first : &offload->waiting;
+}
+
 /* ---- the thread ---- */
+
+/* Something has come, or what has come may be begun. */
+static void wait_for_more(struct offload *offload)
+{
+    struct timespec until = {.tv_sec = offload->rest_ns / NS, .tv_nsec = offload->rest_ns % NS};
+    if (list_empty(&offload->waiting))
+        pthread_cond_wait(&offload->more, &offload->mutex);
+    else
+        pthread_cond_timedwait(&offload->more, &offload->mutex, &until);
+}
+
+/* NULL: none may be begun now. */
+static struct list_node *pop(struct offload *offload)
+{
+    if (!list_empty(&offload->first) || hb_monotonic_ns() < offload->rest_ns)
+        return list_pop_front(&offload->first);
+    return list_pop_front(&offload->waiting);
+}
 
 /* The next one; NULL: it is over. */
 static struct offload_job *next(struct offload *offload)
 {
     struct offload_job *job = NULL;
+    struct list_node *node = NULL;
     pthread_mutex_lock(&offload->mutex);
-    while (!offload->over && list_empty(&offload->waiting))
-        pthread_cond_wait(&offload->more, &offload->mutex);
-    if (!offload->over) {
-        job = list_entry(list_pop_front(&offload->waiting), struct offload_job, node);
+    while (!offload->over && !(node = pop(offload)))
+        wait_for_more(offload);
+    if (node) {
+        job = list_entry(node, struct offload_job, node);
         job->begun = true;
     }
     pthread_mutex_unlock(&offload->mutex);
@@ -53,13 +83,24 @@ static void hand_back(struct offload *offload, struct offload_job *job)
         ;
 }
 
+static int64_t rest_after(int64_t took_ns)
+{
+    int64_t most = NS / 1000 * REST_MAX_MS;
+    return REST * took_ns < most ? REST * took_ns : most;
+}
+
 static void *run(void *arg)
 {
     struct offload *offload = arg;
     struct offload_job *job;
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread, on Linux */
     while ((job = next(offload))) {
+        int64_t began_ns = hb_monotonic_ns(), now_ns;
+        bool first = job->first;
         job->work(job);
+        now_ns = hb_monotonic_ns();
+        if (!first)
+            offload->rest_ns = now_ns + rest_after(now_ns - began_ns);
         hand_back(offload, job);
     }
     return NULL;
@@ -118,10 +159,15 @@ struct offload *offload_new(struct io *io)
     if (!offload)
         return NULL;
     offload->io = io;
+    list_init(&offload->first);
     list_init(&offload->waiting);
     list_init(&offload->worked);
     pthread_mutex_init(&offload->mutex, NULL);
-    pthread_cond_init(&offload->more, NULL);
+    pthread_condattr_t by_monotonic;
+    pthread_condattr_init(&by_monotonic);
+    pthread_condattr_setclock(&by_monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&offload->more, &by_monotonic);
+    pthread_condattr_destroy(&by_monotonic);
     offload->watch = (struct io_watch){.fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK), .want = IO_READ, .ready = on_worked};
     if (offload->watch.fd < 0 || io->watch(io, &offload->watch) || !start(offload)) {
         release(offload);
@@ -130,13 +176,14 @@ struct offload *offload_new(struct io *io)
     return offload;
 }
 
-bool offload_run(struct offload *offload, struct offload_job *job)
+bool offload_run(struct offload *offload, struct offload_job *job, bool first)
 {
+    job->first = first;
     pthread_mutex_lock(&offload->mutex);
-    bool room = offload->waiting.count < WAITING_MAX;
+    bool room = list_of(offload, job)->count < WAITING_MAX;
     if (room) {
         job->begun = false;
-        list_push_back(&offload->waiting, &job->node);
+        list_push_back(list_of(offload, job), &job->node);
         pthread_cond_signal(&offload->more);
     }
     pthread_mutex_unlock(&offload->mutex);
@@ -148,7 +195,7 @@ bool offload_cancel(struct offload *offload, struct offload_job *job)
     pthread_mutex_lock(&offload->mutex);
     bool begun = job->begun;
     if (!begun)
-        list_remove(&offload->waiting, &job->node);
+        list_remove(list_of(offload, job), &job->node);
     pthread_mutex_unlock(&offload->mutex);
     return !begun;
 }
@@ -159,7 +206,7 @@ void offload_free(struct offload *offload)
         return;
     pthread_mutex_lock(&offload->mutex);
     offload->over = true;
-    assert(list_empty(&offload->waiting));
+    assert(list_empty(&offload->first) && list_empty(&offload->waiting));
     pthread_cond_signal(&offload->more);
     pthread_mutex_unlock(&offload->mutex);
     pthread_join(offload->thread, NULL);

@@ -37,7 +37,7 @@ struct net_rpc_config {
     size_t reply_max;        /* bytes of one message that goes; 0 = HP_ENVELOPE_MAX */
     int max_calls;           /* at one time; 0 = 65,536 */
     int default_wait_ms;     /* of unary calls that name no timeout; 0 = 30,000 */
-    struct offload *offload; /* decodes requests of more than 64 KiB that are compressed or JSON; NULL: the loop does. Borrowed */
+    struct offload *offload; /* decodes requests of more than 16 KiB that are compressed or JSON; NULL: the loop does. Borrowed */
 };
 
 struct net_rpc_stats {

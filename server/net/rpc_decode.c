@@ -13,7 +13,7 @@
 #include "net/rpc_call.h"
 #include "proto/c/wire.h"
 
-enum { LITTLE = 64 << 10 /* bytes that are inflated or read on the loop's thread: a few tenths of a millisecond */ };
+enum { LITTLE = 16 << 10 /* bytes that are inflated or read on the loop's thread: less than a millisecond */ };
 
 /* What is to be done, and with what. */
 struct task {
@@ -200,7 +200,7 @@ static void beside(struct rpc_call *rc, const struct task *task)
     struct rpc_decoding *decoding = calloc(1, sizeof(*decoding));
     if (decoding) {
         *decoding = (struct rpc_decoding){.job = {.work = work, .done = done}, .rc = rc, .task = *task, .in = rc->reader.message};
-        if (offload_run(rc->rpc->cfg.offload, &decoding->job)) {
+        if (offload_run(rc->rpc->cfg.offload, &decoding->job, net_exchange_is_known(rc->x))) {
             rc->decoding = decoding;
             rc->reader.message = (struct hp_buf)HP_BUF_INIT;
             rpc_count_held(rc);

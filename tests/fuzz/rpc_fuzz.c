@@ -150,6 +150,12 @@ void net_exchange_consume(struct net_exchange *x, size_t len)
     MUST(now.consumed <= now.given);
 }
 
+bool net_exchange_is_known(const struct net_exchange *x)
+{
+    MUST(x == &now.x && !now.n_closed);
+    return false;
+}
+
 void net_exchange_charge(struct net_exchange *x, int64_t ns)
 {
     MUST(x == &now.x && !now.n_closed && ns >= 0);

@@ -250,6 +250,11 @@ void net_exchange_consume(struct net_exchange *x, size_t len)
     f->consumed += len;
 }
 
+bool net_exchange_is_known(const struct net_exchange *x)
+{
+    return ((const struct fake_exchange *)(const void *)x)->known;
+}
+
 void net_exchange_charge(struct net_exchange *x, int64_t ns)
 {
     struct fake_exchange *f = (struct fake_exchange *)x;

@@ -29,6 +29,7 @@ struct fake_exchange {
     struct hp_buf body;
     size_t consumed, held;
     int64_t charged;
+    bool known;
     size_t room;         /* body beyond which write says no; 0 = any */
     bool close_in_write; /* the connection breaks as it is written to */
 };

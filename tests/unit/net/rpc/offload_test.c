@@ -73,7 +73,7 @@ static void begin(struct job *job)
     sem_init(&began, 0, 0);
     sem_init(&go, 0, 0);
     *job = new_job(1, true);
-    assert_true(offload_run(offload, &job->job));
+    assert_true(offload_run(offload, &job->job, false));
     sem_wait(&began);
 }
 
@@ -84,7 +84,7 @@ static void jobs_are_done_in_order(void **state)
     begin(&jobs[0]);
     for (int i = 1; i < 3; i++) {
         jobs[i] = new_job(i + 1, false);
-        assert_true(offload_run(offload, &jobs[i].job));
+        assert_true(offload_run(offload, &jobs[i].job, false));
     }
     assert_int_equal(n_done, 0);
     sem_post(&go);
@@ -101,7 +101,7 @@ static void a_job_that_has_not_begun_may_be_cancelled(void **state)
     struct job first, second = new_job(2, false), third = new_job(3, false);
     (void)state;
     begin(&first);
-    assert_true(offload_run(offload, &second.job) && offload_run(offload, &third.job));
+    assert_true(offload_run(offload, &second.job, false) && offload_run(offload, &third.job, false));
     assert_true(offload_cancel(offload, &second.job));
     assert_false(offload_cancel(offload, &first.job));
     sem_post(&go);
@@ -111,15 +111,31 @@ static void a_job_that_has_not_begun_may_be_cancelled(void **state)
     assert_int_equal(order[1], 3);
 }
 
+static void those_that_are_known_come_first(void **state)
+{
+    struct job first, second = new_job(2, false), third = new_job(3, false);
+    (void)state;
+    begin(&first);
+    assert_true(offload_run(offload, &second.job, false) && offload_run(offload, &third.job, true));
+    sem_post(&go);
+    while (n_done < 3)
+        fake_await();
+    assert_int_equal(order[1], 3);
+    assert_int_equal(order[2], 2);
+}
+
 static void too_many_jobs(void **state)
 {
-    struct job first, *more = calloc(300, sizeof(*more));
+    struct job first, *more = calloc(100, sizeof(*more));
     int n = 0;
     (void)state;
     begin(&first);
-    for (more[0] = new_job(2, false); offload_run(offload, &more[n].job); more[n] = new_job(2, false))
+    for (more[0] = new_job(2, false); offload_run(offload, &more[n].job, false); more[n] = new_job(2, false))
         n++;
-    assert_int_equal(n, 256);
+    assert_int_equal(n, 64);
+    struct job known = new_job(3, false);
+    assert_true(offload_run(offload, &known.job, true)); /* they have places of their own */
+    assert_true(offload_cancel(offload, &known.job));
     while (n)
         assert_true(offload_cancel(offload, &more[--n].job));
     sem_post(&go);
@@ -238,18 +254,18 @@ static void callers_go(void **state)
 static void too_many_requests(void **state)
 {
     char *json = json_of(LARGE);
-    struct job first, *more = calloc(256, sizeof(*more));
+    struct job first, *more = calloc(64, sizeof(*more));
     (void)state;
     begin(&first);
-    for (int i = 0; i < 256; i++) {
+    for (int i = 0; i < 64; i++) {
         more[i] = new_job(2, false);
-        assert_true(offload_run(offload, &more[i].job));
+        assert_true(offload_run(offload, &more[i].job, false));
     }
     struct fake_exchange *f = call(JSON, json, strlen(json));
     assert_int_equal(f->status, 429);
     t_contains((char *)f->body.data, "too many large requests");
     sem_post(&go);
-    while (n_done < 257)
+    while (n_done < 65)
         fake_await();
     free(more);
     free(json);
@@ -261,6 +277,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(jobs_are_done_in_order),
         TEST(a_job_that_has_not_begun_may_be_cancelled),
+        TEST(those_that_are_known_come_first),
         TEST(too_many_jobs),
         TEST(large_requests_are_answered),
         TEST(large_requests_are_refused),
