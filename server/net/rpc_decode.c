@@ -13,7 +13,10 @@
 #include "net/rpc_call.h"
 #include "proto/c/wire.h"
 
-enum { LITTLE = 16 << 10 /* bytes that are inflated or read on the loop's thread: less than a millisecond */ };
+enum {
+    LITTLE = 16 << 10,  /* bytes of a request that are inflated or read on the loop's thread: less than a millisecond */
+    STREAMED = 64 << 10 /* the same of a stream's message: no service of ours needs more */
+};
 
 /* What is to be done, and with what. */
 struct task {
@@ -112,10 +115,10 @@ static const struct hp_buf *message_of(const struct rpc_call *rc, const struct t
 bool rpc_decode_here(struct rpc_call *rc, bool compressed, const void **payload, size_t *len)
 {
     struct task task = task_of(rc, compressed);
-    enum read read = read_little(rc, &task, LITTLE);
+    enum read read = read_little(rc, &task, STREAMED);
     if (read == BESIDE) {
         struct hp_status status;
-        rpc_too_large(&status, LITTLE, true, LITTLE);
+        rpc_too_large(&status, STREAMED, true, STREAMED);
         rpc_fail(rc, &status);
     }
     *payload = message_of(rc, &task)->data;
