@@ -110,6 +110,7 @@ struct http_conn {
     int n_unbegun;     /* of them, whose request is whole, and whose handler wasn't told yet */
     size_t n_unsent;   /* bytes of their responses that aren't in `out` */
     int64_t credit_ns; /* http_share.c */
+    size_t n_taken;    /* responses, all of each, so far */
     uint8_t preface[HTTP_PREFACE];
     size_t n_preface;
     struct hp_peer peer;

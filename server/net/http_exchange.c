@@ -94,8 +94,10 @@ void http_x_over(struct http_x *x, bool complete)
     conn->n_unsent -= unsent;
     conn->n_full -= x->full;
     conn->n_unbegun -= x->unbegun;
-    if (complete && x->offered)
+    if (complete && x->offered) {
         http_earn(conn, AN_ANSWER);
+        conn->n_taken++;
+    }
     http_count(conn, -(ssize_t)(unsent + x->unconsumed + x->held + x->head_cost));
     conn->unconsumed -= x->unconsumed;
     x->unconsumed = x->held = x->head_cost = 0;

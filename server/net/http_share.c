@@ -16,10 +16,10 @@ enum {
     CREDIT_MAX = 20 * MS, /* and as much may be owed */
     A_SHARE = 5,          /* a fifth */
     PURSE_MAX = MS / 2,
-    OWED_MAX = 200 * MS,
+    OWED_MAX = 5 * MS,
     A_REQUEST = 100000, /* costs the service and the database about as much; */
-    FEW = 4,            /* without credit it costs twice that, and more with each so many in progress: who knows what they bring */
-    UNTAKEN = 4 << 20,  /* bytes of answers that it leaves, beyond which no request of a connection is begun; */
+    FEW = 4, /* without credit it costs twice that, and more with each so many beyond those that it has taken the answers of */
+    UNTAKEN = 4 << 20,       /* bytes of answers that it leaves, beyond which no request of a connection is begun; */
     UNTAKEN_YET = 256 << 10, /* the same without credit */
     QUIET_MS = 1000,
     TURN_MS = 1
@@ -169,6 +169,13 @@ void http_earn(struct http_conn *conn, int64_t ns)
 
 /* ---- requests ---- */
 
+/* Requests in progress of which its answers so far don't tell what they bring. */
+static size_t unknown(const struct http_conn *conn)
+{
+    size_t n = conn->open.count - (size_t)conn->n_unbegun;
+    return n > conn->n_taken ? n - conn->n_taken : 0;
+}
+
 /* Whether a request that is whole may be begun now; it is charged. */
 static bool may_begin(struct http_conn *conn)
 {
@@ -176,7 +183,7 @@ static bool may_begin(struct http_conn *conn)
     if (conn->credit_ns <= 0 && !is_left(http, conn))
         return false;
     if (conn->credit_ns <= 0)
-        spend(http, (int64_t)A_REQUEST * (int64_t)(conn->open.count - (size_t)conn->n_unbegun + FEW) / FEW);
+        spend(http, (int64_t)A_REQUEST * (int64_t)(FEW + unknown(conn)) / FEW);
     http_charge(conn, A_REQUEST);
     return true;
 }
