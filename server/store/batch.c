@@ -68,7 +68,7 @@ struct st_batch *st_batch_take(struct st_conn *conn, enum st_lane lane, int kind
         limits.max_bytes = ST_LARGE_PIECE;
     batch->lane = lane;
     batch->hasty = lane == ST_ALONE;
-    conn->n_queued -= co_queue_take(queue, &limits, &batch->items);
+    st_conn_count(conn, lane, -(ptrdiff_t)co_queue_take(queue, &limits, &batch->items));
     take_ownership(batch);
     begin_history(batch);
     return batch;

@@ -136,7 +136,8 @@ struct st_conn {
     size_t large_owed;     /* bytes brought that weigh less than a millisecond, so far */
     bool recycle;          /* to be replaced as soon as nothing is in flight */
     struct co_queue queues[ST_LANES][ST_KINDS];
-    size_t n_queued;      /* in all of them */
+    size_t n_in_lane[ST_LANES];
+    size_t n_queued;      /* in all of them (st_conn_count) */
     struct list again;    /* batches for the next flush */
     struct list paused;   /* batches that wait for their due_ms */
     struct list inflight; /* in the order sent */
@@ -316,6 +317,13 @@ int64_t st_large_next(const struct st_conn *conn);
 void st_batch_refused(struct st_conn *conn, struct st_batch *batch);
 
 /* ------------------------------------------------------------------------------------------------ conn.c */
+
+/* So many more items, or fewer, are in the queues of a lane. */
+static inline void st_conn_count(struct st_conn *conn, enum st_lane lane, ptrdiff_t n)
+{
+    conn->n_in_lane[lane] += (size_t)n;
+    conn->n_queued += (size_t)n;
+}
 
 /* The connection begins to connect, if it is wanted. */
 void st_conn_init(struct st_conn *conn, struct st_store *store, const struct st_role *role, unsigned char index);

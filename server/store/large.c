@@ -48,18 +48,10 @@ void st_large_later(struct st_store *store, struct st_item *item)
     st_item_return(store, item, again);
 }
 
-static bool waits(const struct st_conn *conn)
-{
-    for (int kind = 0; kind < ST_KINDS; kind++)
-        if (conn->queues[ST_LARGE][kind].n_items)
-            return true;
-    return false;
-}
-
 void st_large_note(struct st_conn *conn, const struct st_batch *batch)
 {
     int64_t now = st_conn_now(conn);
-    if (batch->lane != ST_LARGE && waits(conn))
+    if (batch->lane != ST_LARGE && conn->n_in_lane[ST_LARGE])
         return;
     conn->large_owed += batch->call.value_bytes;
     int64_t rest = (int64_t)(conn->large_owed / BYTES_PER_MS);
@@ -80,5 +72,5 @@ int64_t st_large_next(const struct st_conn *conn)
 {
     if (!st_conn_serves(conn) || !list_empty(&conn->inflight))
         return INT64_MAX; /* what is answered wakes it */
-    return waits(conn) ? conn->large_ms : INT64_MAX;
+    return conn->n_in_lane[ST_LARGE] ? conn->large_ms : INT64_MAX;
 }

@@ -88,7 +88,7 @@ bool st_item_enqueue(struct st_store *store, struct st_item *item, bool front)
     item->connection = conn->index;
     if (!(front ? co_queue_push_front(queue, &item->queued) : co_queue_push(queue, &item->queued)))
         return false;
-    conn->n_queued++;
+    st_conn_count(conn, item->lane, 1);
     if (conn->way == ST_WAY_EXECUTE)
         want_execute(store);
     return true;
@@ -116,7 +116,7 @@ static void move_queued(struct st_store *store, struct st_conn *conn, enum st_la
     /* As many as are there now: they may come back to this one, if all that serve are being replaced. */
     for (size_t n = conn->queues[lane][kind].n_items; n > 0; n--) {
         struct st_item *item = item_of(co_queue_pop(&conn->queues[lane][kind]));
-        conn->n_queued--;
+        st_conn_count(conn, lane, -1);
         if (!st_item_enqueue(store, item, false)) {
             heap_remove(&store->deadlines, &item->deadline);
             st_item_no_memory(store, item);

@@ -155,7 +155,7 @@ static bool send_again(struct st_conn *conn)
 
 static bool send_lane(struct st_conn *conn, enum st_lane lane)
 {
-    if (lane == ST_LARGE && !st_large_due(conn))
+    if (conn->n_in_lane[lane] == 0 || (lane == ST_LARGE && !st_large_due(conn)))
         return true;
     for (int i = 0; i < N_FLUSHED; i++) {
         enum st_kind kind = flush_order[i];

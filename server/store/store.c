@@ -72,7 +72,7 @@ void st_item_detach(struct st_store *store, struct st_item *item)
     } else if (item->queued.key) {
         struct st_conn *conn = &store->conns[item->connection];
         co_queue_remove(&conn->queues[item->lane][item->kind], &item->queued);
-        conn->n_queued--;
+        st_conn_count(conn, item->lane, -1);
     } else if (st_is_errand(item->kind)) {
         st_errand_remove(store, item);
     }
