@@ -1832,14 +1832,21 @@ CREATE FUNCTION holdfast.op_attempts(p_ns text, p_key text, p_after integer, p_m
 #variable_conflict use_column
 BEGIN
     RETURN QUERY
-    SELECT 50::smallint, a.attempt, a.execution_id::text, a.token, a.trigger, a.holder, holdfast.unix_ms(a.started_at),
-        coalesce(holdfast.unix_ms(a.ended_at), 0), coalesce(holdfast.unix_ms(a.sending_at), 0), a.outcome,
+    SELECT CASE WHEN a.full THEN 52 ELSE 50 END::smallint, a.attempt, a.execution_id::text, a.token, a.trigger, a.holder,
+        holdfast.unix_ms(a.started_at), coalesce(holdfast.unix_ms(a.ended_at), 0), coalesce(holdfast.unix_ms(a.sending_at), 0), a.outcome,
         coalesce(a.error_class, 0::smallint), coalesce(a.message, ''), coalesce(a.sqlstate, '')::text,
-        coalesce(holdfast.unix_ms(a.late_at), 0), coalesce(a.late_call, '')::text, a.late_result, coalesce(a.late_message, ''), a.late_count
-    FROM holdfast.attempt a
-    WHERE a.namespace = p_ns AND a.key = p_key AND a.attempt > p_after
-        AND EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL)
-    ORDER BY a.token LIMIT p_max + 1;
+        coalesce(holdfast.unix_ms(a.late_at), 0), coalesce(a.late_call, '')::text, CASE WHEN NOT a.full THEN a.late_result END,
+        coalesce(a.late_message, ''), a.late_count
+    FROM (
+        SELECT b.*, coalesce(b.bytes, 0) >= 1048576 AS full, pg_catalog.lag(b.bytes) OVER (ORDER BY b.token) AS bytes_before FROM (
+            SELECT c.*, pg_catalog.sum(pg_catalog.octet_length(c.late_result))
+                OVER (ORDER BY c.token ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS bytes
+            FROM holdfast.attempt c
+            WHERE c.namespace = p_ns AND c.key = p_key AND c.attempt > p_after
+                AND EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL)
+            ORDER BY c.token LIMIT p_max + 1) b) a
+    WHERE coalesce(a.bytes_before, 0) < 1048576
+    ORDER BY a.token;
     IF NOT FOUND THEN
         RETURN QUERY SELECT CASE
                 WHEN NOT EXISTS (SELECT FROM holdfast.namespace n WHERE n.name = p_ns AND n.retired_at IS NULL) THEN 90

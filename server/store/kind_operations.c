@@ -113,11 +113,13 @@ void st_build_op_begin(struct st_params *params, const struct st_call *call)
     ST_BUILD_ARRAY(ST_OID_INT8, st_element_int8, item->in.op_begin.ttl_ms);
     ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, item->in.op_begin.request_id);
     ST_BUILD_ARRAY(ST_OID_INT2, st_element_int2, (int16_t)item->in.op_begin.trigger);
+    st_params_int4(params, call->max_value_bytes);
 }
 
 void st_read_op_begin(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
-    (void)call;
+    if (st_read_later(item, st_get_int8(res, row, 3)))
+        return;
     item->out.op = (struct st_op_told){
         .attempt = st_get_int4(res, row, 2),
         .token = st_get_int8(res, row, 3),
@@ -134,6 +136,7 @@ void st_read_op_begin(const PGresult *res, int row, struct st_item *item, struct
         .message = st_get_text(res, row, 14),
         .sqlstate = st_get_text(res, row, 15),
     };
+    call->value_bytes += item->out.op.result.len;
 }
 
 void st_build_op_renew(struct st_params *params, const struct st_call *call)
@@ -195,11 +198,13 @@ void st_build_op_record(struct st_params *params, const struct st_call *call)
     ST_BUILD_ARRAY(ST_OID_BYTEA, st_element_bytes, item->in.op_record.result.data, item->in.op_record.result.len);
     ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, or_none(item->in.op_record.result_ref));
     build_events(params, call);
+    st_params_int4(params, call->max_value_bytes);
 }
 
 void st_read_op_record(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
-    (void)call;
+    if (st_read_later(item, st_get_int8(res, row, 7)))
+        return;
     item->out.op = (struct st_op_told){
         .state = st_get_int2(res, row, 2),
         .holder = st_get_text(res, row, 3),
@@ -213,6 +218,7 @@ void st_read_op_record(const PGresult *res, int row, struct st_item *item, struc
         .execution_id = "",
         .sqlstate = "",
     };
+    call->value_bytes += item->out.op.result.len;
 }
 
 static bool has_resource(const struct st_item *item)
@@ -238,11 +244,13 @@ void st_build_op_execute(struct st_params *params, const struct st_call *call)
     }
     ST_BUILD_ARRAY(ST_OID_TEXT, st_element_text, or_none(item->in.op_execute.holder));
     build_events(params, call);
+    st_params_int4(params, call->max_value_bytes);
 }
 
 void st_read_op_execute(const PGresult *res, int row, struct st_item *item, struct st_call *call)
 {
-    (void)call;
+    if (st_read_later(item, st_get_int8(res, row, 8)))
+        return;
     item->out.op = (struct st_op_told){
         .result = st_get_bytes(res, row, 2),
         .result_ref = st_get_text(res, row, 3),
@@ -258,4 +266,5 @@ void st_read_op_execute(const PGresult *res, int row, struct st_item *item, stru
         .state = st_get_int2(res, row, 13),
         .execution_id = "",
     };
+    call->value_bytes += item->out.op.result.len;
 }

@@ -118,9 +118,13 @@ bool st_read_op_attempts(const PGresult *res, struct st_item *item, struct st_ca
     struct st_attempt_row *rows = st_list_rows(res, item, call, item->in.op_attempts.max, sizeof(*rows), &n, &more);
     if (item->outcome == ST_FOUND && PQntuples(res) > 0)
         item->outcome = (enum st_outcome)st_get_int2(res, 0, 0);
-    /* A row without an attempt says that there are none. */
+    /* A row without an attempt says that there are none; the last may only say that there are more. */
     if (n > 0 && st_get_int4(res, 0, 1) == 0)
         n = 0;
+    if (n > 1 && st_get_int2(res, (int)n - 1, 0) == ST_VALUE_LATER) {
+        n--;
+        more = true;
+    }
     for (int i = 0; i < (int)n; i++)
         read_attempt_row(res, i, &rows[i]);
     item->out.attempts = (struct st_attempts_told){rows, n, more};

@@ -65,15 +65,18 @@
     }
 
 /*
- * What has more `bytes` than $3 comes without its value, and tells how many they are in another column's place (large.c). To ask
- * how long a value is doesn't bring it.
+ * Of rows that say whether they are `large`, with more `bytes` than a parameter allows: these come without their value, and tell
+ * how many bytes they have in another column's place (large.c). To ask how long a value is doesn't bring it. Only a replay may be
+ * asked for again, not what has just been done.
  */
-#define IF_LARGE(bytes)         "CASE WHEN " bytes " > $3::int4 THEN "
-#define OUTCOME(bytes)          IF_LARGE(bytes) "52::int2 ELSE outcome END"
-#define BYTES_OR(bytes, column) IF_LARGE(bytes) bytes "::int8 ELSE " column " END"
-#define VALUE(bytes, column)    IF_LARGE(bytes) "NULL ELSE " column " END"
-#define READ_BYTES              "octet_length(value)"
-#define OP_BYTES                "(coalesce(octet_length(result), 0) + coalesce(octet_length(payload), 0))"
+#define OUTCOME         "CASE WHEN large THEN 52::int2 ELSE outcome END"
+#define RESULT          "CASE WHEN large THEN NULL ELSE result END"
+#define BYTES_OR_TOKEN  "CASE WHEN large THEN bytes::int8 ELSE token END"
+#define REPLAYS         "(SELECT *, octet_length(result) AS bytes, outcome = 202 AND octet_length(result) > "
+#define OPERATION_BYTES "coalesce(octet_length(result), 0) + coalesce(octet_length(payload), 0)"
+#define OPERATIONS      "(SELECT *, " OPERATION_BYTES " AS bytes, " OPERATION_BYTES " > "
+#define SELECT_OPERATION                                                                                                           \
+    "SELECT i, " OUTCOME ", " OP_COLUMNS(BYTES_OR_TOKEN) ", " RESULT ", result_ref, CASE WHEN large THEN NULL ELSE payload END "
 
 const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_ACQUIRE] = {.name = "acquire",
@@ -129,9 +132,10 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                   .build = st_build_check,
                   .read = st_read_check},
     [ST_READ] = {.name = "read",
-                 .sql = "SELECT i, " OUTCOME(READ_BYTES) ", " VALUE(READ_BYTES, "value") ", \"exists\", " BYTES_OR(
-                     READ_BYTES, "version") ", fence, token, updated_unix_ms "
-                                            "FROM holdfast.read_batch($1::text[], $2::text[])",
+                 .sql = "SELECT i, " OUTCOME ", CASE WHEN large THEN NULL ELSE value END, \"exists\", "
+                        "CASE WHEN large THEN octet_length(value)::int8 ELSE version END, fence, token, updated_unix_ms "
+                        "FROM (SELECT *, octet_length(value) > $3::int4 AS large "
+                        "FROM holdfast.read_batch($1::text[], $2::text[]) r) x",
                  .result = "42y?8888",
                  BATCH,
                  .outcomes = BIT(ST_FOUND) | BIT(ST_NO_SUCH_RESOURCE) | BIT(ST_VALUE_LATER),
@@ -222,13 +226,13 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
     [ST_MAKE_PARTITIONS] = {.name = "make_partitions"},
     [ST_DROP_PARTITIONS] = {.name = "drop_partitions"},
     [ST_OP_BEGIN] = {.name = "op_begin",
-                     .sql =
-                         "SELECT i, outcome, attempt, token, ttl_ms, execution_id, trigger, state, holder, remaining_ms, result, "
-                         "result_ref, ended_unix_ms, error_class, message, sqlstate FROM holdfast.begin_batch($1::text[], "
-                         "$2::text[], $3::text[], $4::bytea[], $5::text[], $6::int8[], $7::text[], $8::int2[])",
+                     .sql = "SELECT i, " OUTCOME ", attempt, " BYTES_OR_TOKEN ", ttl_ms, execution_id, trigger, state, holder, "
+                            "remaining_ms, " RESULT ", result_ref, ended_unix_ms, error_class, message, sqlstate "
+                            "FROM " REPLAYS "$9::int4 AS large FROM holdfast.begin_batch($1::text[], $2::text[], $3::text[], "
+                            "$4::bytea[], $5::text[], $6::int8[], $7::text[], $8::int2[]) r) x",
                      .result = "42488t22t8yt82tt",
                      BATCH_SETS,
-                     .outcomes = BIT(ST_BUSY),
+                     .outcomes = BIT(ST_BUSY) | BIT(ST_VALUE_LATER),
                      .op_outcomes = OP(ST_OP_STARTED) | OP(ST_OP_STARTED_AGAIN) | OP_FOUND,
                      .build = st_build_op_begin,
                      .read = st_read_op_begin},
@@ -262,21 +266,22 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                       .build = st_build_op_finish,
                       .read = st_read_op_finish},
     [ST_OP_RECORD] = {.name = "op_record",
-                      .sql = "SELECT i, outcome, state, holder, remaining_ms, result, result_ref, ended_unix_ms, attempt, "
-                             "error_class, message FROM holdfast.op_record_batch($1::text[], $2::text[], $3::text[], $4::bytea[], "
-                             "$5::bytea[], $6::text[], $7::int4[], $8::text[], $9::text[], $10::text[], $11::bytea[])",
+                      .sql = "SELECT i, " OUTCOME ", state, holder, remaining_ms, " RESULT ", result_ref, "
+                             "CASE WHEN large THEN bytes::int8 ELSE ended_unix_ms END, attempt, error_class, message "
+                             "FROM " REPLAYS "$12::int4 AS large FROM holdfast.op_record_batch($1::text[], $2::text[], $3::text[], "
+                             "$4::bytea[], $5::bytea[], $6::text[], $7::int4[], $8::text[], $9::text[], $10::text[], "
+                             "$11::bytea[]) r) x",
                       .result = "422t8yt842t",
                       BATCH_SETS,
                       .for_all = true,
-                      .outcomes = BIT(ST_BUSY),
+                      .outcomes = BIT(ST_BUSY) | BIT(ST_VALUE_LATER),
                       .op_outcomes = OP(ST_OP_DONE) | OP_FOUND,
                       .weigh = st_weigh_operation,
                       .build = st_build_op_record,
                       .read = st_read_op_record},
     [ST_OP_GET] = {.name = "op_get",
-                   .sql = "SELECT i, " OUTCOME(OP_BYTES) ", " OP_COLUMNS(BYTES_OR(OP_BYTES, "token")) ", " VALUE(
-                       OP_BYTES, "result") ", result_ref, " VALUE(OP_BYTES,
-                                                                  "payload") " FROM holdfast.op_get_batch($1::text[], $2::text[])",
+                   .sql = SELECT_OPERATION "FROM " OPERATIONS
+                                           "$3::int4 AS large FROM holdfast.op_get_batch($1::text[], $2::text[]) r) x",
                    .result = "42" OP_TYPES "yty",
                    BATCH,
                    .outcomes = BIT(ST_FOUND) | BIT(ST_VALUE_LATER),
@@ -285,15 +290,16 @@ const struct st_kind_def st_kinds[ST_KINDS] = {
                    .build = st_build_asked,
                    .read = st_read_op_get},
     [ST_OP_EXECUTE] = {.name = "op_execute",
-                       .sql = "SELECT i, outcome, result, result_ref, ended_unix_ms, attempt, sqlstate, message, fence, version, "
-                              "holder, remaining_ms, error_class, state FROM holdfast.op_execute_batch($1::text[], $2::text[], "
+                       .sql = "SELECT i, " OUTCOME ", " RESULT ", result_ref, ended_unix_ms, attempt, sqlstate, message, "
+                              "CASE WHEN large THEN bytes::int8 ELSE fence END, version, holder, remaining_ms, error_class, state "
+                              "FROM " REPLAYS "$16::int4 AS large FROM holdfast.op_execute_batch($1::text[], $2::text[], "
                               "$3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::int8[], $9::int8[], $10::text[], "
-                              "$11::int4[], $12::text[], $13::text[], $14::text[], $15::bytea[])",
+                              "$11::int4[], $12::text[], $13::text[], $14::text[], $15::bytea[]) r) x",
                        .result = "42yt84tt88t822",
                        BATCH_SETS,
                        .own_way = true,
                        .max_items = 60,
-                       .outcomes = BIT(ST_BUSY),
+                       .outcomes = BIT(ST_BUSY) | BIT(ST_VALUE_LATER),
                        .op_outcomes = OP(ST_OP_DONE) | OP_FOUND | OP(ST_OP_NO_ACTION) | OP(ST_OP_RAISED) |
                                       OP(ST_OP_STALE_RESOURCE) | OP(ST_OP_RESOURCE_NOT_HELD) | OP(ST_OP_VERSION) |
                                       OP(ST_OP_AGAIN_LATER),

@@ -68,7 +68,7 @@ void st_item_wait(struct st_store *store, struct st_item *item)
 
 void st_item_pause(struct st_store *store, struct st_item *item, enum st_lane lane)
 {
-    if (item->lane < lane)
+    if (item->lane < lane || item->lane == ST_LARGE)
         item->lane = (unsigned char)lane;
     int64_t due = store->io->now_ms(store->io) + co_slow_pause_ms(item->busy, &store->random);
     if (item->busy < UINT8_MAX)

@@ -179,26 +179,160 @@ static void look_operation(struct st_item *item)
     n_looked++;
 }
 
-static void results_of_operations_too(void **state)
+enum { OPERATIONS = 6 };
+static const unsigned char print[32];
+
+/* "a" to "f", with a result of their own each. */
+static void record_operations(void)
 {
-    (void)state;
-    enum { N = 6 };
-    static const unsigned char print[32];
-    for (int i = 0; i < N; i++) {
+    for (int i = 0; i < OPERATIONS; i++) {
         memset(bytes, 'a' + i, LARGE_SIZE);
         prepare(&larges[i], ST_OP_RECORD, t_printf("%c", 'a' + i))->in.op_record =
             (struct st_op_record){.type = "t", .fingerprint = {print, sizeof(print)}, .result = {bytes, LARGE_SIZE}};
         assert_int_equal(call(&larges[i]), ST_OP_DONE);
     }
     n_looked = 0;
-    for (int i = 0; i < N; i++) {
+}
+
+static void results_of_operations_too(void **state)
+{
+    (void)state;
+    record_operations();
+    for (int i = 0; i < OPERATIONS; i++) {
         prepare(&larges[i], ST_OP_GET, t_printf("%c", 'a' + i));
         larges[i].look = look_operation;
         submit(&larges[i]);
     }
     run_until(all_done, LONG_MS);
-    assert_int_equal(n_looked, N);
-    assert_int_equal(stats_of(ST_OP_GET).batches, 1 + N);
+    assert_int_equal(n_looked, OPERATIONS);
+    assert_int_equal(stats_of(ST_OP_GET).batches, 1 + OPERATIONS);
+}
+
+static void look_replay(struct st_item *item)
+{
+    const struct st_op_told *told = &item->out.op;
+    assert_int_equal(item->outcome, ST_OP_REPLAYED);
+    assert_int_equal(told->result.len, LARGE_SIZE);
+    assert_int_equal(((const char *)told->result.data)[LARGE_SIZE - 1], item->resource[0]);
+    assert_int_equal(told->token, 0);
+    assert_int_equal(told->fence, 0);
+    assert_true(told->ended_unix_ms > 1500000000000);
+    n_looked++;
+}
+
+/* Whoever comes with a key that was used: by whichever call, results come in pieces. */
+static void replays_too(enum st_kind kind, void (*ask)(struct st_item *item))
+{
+    record_operations();
+    long before = (long)stats_of(kind).batches;
+    for (int i = 0; i < OPERATIONS; i++) {
+        ask(prepare(&larges[i], kind, t_printf("%c", 'a' + i)));
+        larges[i].look = look_replay;
+        submit(&larges[i]);
+    }
+    run_until(all_done, LONG_MS);
+    assert_int_equal(n_looked, OPERATIONS);
+    assert_int_equal((long)stats_of(kind).batches - before, 1 + OPERATIONS);
+    assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.attempt"), 0);
+}
+
+static void begin(struct st_item *item)
+{
+    item->in.op_begin =
+        (struct st_op_begin){.type = "t", .fingerprint = {print, sizeof(print)}, .holder = "h", .request_id = "r", .ttl_ms = 10000};
+}
+
+static void replays_of_begin_too(void **state)
+{
+    (void)state;
+    replays_too(ST_OP_BEGIN, begin);
+}
+
+static void record(struct st_item *item)
+{
+    item->in.op_record =
+        (struct st_op_record){.type = "t", .fingerprint = {print, sizeof(print)}, .result = {(const unsigned char *)"other", 5}};
+}
+
+static void replays_of_record_too(void **state)
+{
+    (void)state;
+    replays_too(ST_OP_RECORD, record);
+}
+
+static void execute(struct st_item *item)
+{
+    item->in.op_execute =
+        (struct st_op_execute){.type = "t", .fingerprint = {print, sizeof(print)}, .action = "none", .holder = "h"};
+}
+
+static void replays_of_execute_too(void **state)
+{
+    (void)state;
+    replays_too(ST_OP_EXECUTE, execute);
+}
+
+/* Other parameters are a conflict, which shows nothing of the result (P4): nothing large comes. */
+static void a_conflict_brings_nothing(void **state)
+{
+    (void)state;
+    struct work w;
+    record_operations();
+    begin(prepare(&w, ST_OP_BEGIN, "a"));
+    w.item.in.op_begin.type = "another";
+    assert_int_equal(call(&w), ST_OP_CONFLICT);
+    assert_int_equal(stats_of(ST_OP_BEGIN).batches, 1);
+}
+
+static int n_attempts;
+static bool more_attempts;
+
+static void look_attempts(struct st_item *item)
+{
+    const struct st_attempts_told *told = &item->out.attempts;
+    assert_int_equal(item->outcome, ST_FOUND);
+    for (size_t i = 0; i < told->n; i++) {
+        assert_int_equal(told->rows[i].attempt, item->in.op_attempts.after + (int)i + 1);
+        assert_int_equal(told->rows[i].late_result.len, LARGE_SIZE);
+    }
+    n_attempts = (int)told->n;
+    more_attempts = told->more;
+}
+
+static void list_attempts(int after, int max)
+{
+    struct work w;
+    prepare(&w, ST_OP_ATTEMPTS, "k");
+    w.item.in.op_attempts.after = after;
+    w.item.in.op_attempts.max = max;
+    w.look = look_attempts;
+    assert_int_equal(call(&w), ST_FOUND);
+}
+
+static void late_results_fill_a_page(void **state)
+{
+    (void)state;
+    t_sql(sql,
+          "INSERT INTO holdfast.attempt (namespace, key, token, attempt, trigger, execution_id, started_at, holder, late_result) "
+          "SELECT 'default', 'k', i, i, 4, gen_random_uuid(), now(), 'h', convert_to(repeat('l', %d), 'UTF8') "
+          "FROM generate_series(1, 14) i",
+          LARGE_SIZE);
+    list_attempts(0, 100);
+    assert_int_equal(n_attempts, 6); /* the sixth goes beyond a MiB */
+    assert_true(more_attempts);
+    list_attempts(6, 6);
+    assert_int_equal(n_attempts, 6);
+    assert_true(more_attempts);
+    list_attempts(6, 2);
+    assert_int_equal(n_attempts, 2);
+    assert_true(more_attempts);
+    list_attempts(12, 100);
+    assert_int_equal(n_attempts, 2);
+    assert_false(more_attempts);
+    t_sql(sql, "UPDATE holdfast.attempt SET late_result = convert_to(repeat('l', %d), 'UTF8')", MOST_SIZE);
+    assert_int_equal(t_sql_int(sql, "SELECT count(*) FROM holdfast.op_attempts('default', 'k', 0, 100)"), 2);
+    assert_int_equal(t_sql_int(sql, "SELECT sum(octet_length(late_result)) FROM holdfast.op_attempts('default', 'k', 0, 100)"),
+                     MOST_SIZE);
 }
 
 enum { FLOW = 256, FLOW_SIZE = 4 << 10, FLOW_MOST = 60000 };
@@ -238,10 +372,19 @@ static void a_flow_of_others_does_not_keep_it_waiting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        STORE_TEST(small_ones_come_first),      STORE_TEST(one_alone_comes_at_once),
-        STORE_TEST(several_make_a_piece),       STORE_TEST(one_that_grew_meanwhile_comes_too),
-        STORE_TEST(who_goes_is_not_worked_for), STORE_TEST(they_wait_for_another_session),
-        STORE_TEST(results_of_operations_too),  STORE_TEST(a_flow_of_others_does_not_keep_it_waiting),
+        STORE_TEST(small_ones_come_first),
+        STORE_TEST(one_alone_comes_at_once),
+        STORE_TEST(several_make_a_piece),
+        STORE_TEST(one_that_grew_meanwhile_comes_too),
+        STORE_TEST(who_goes_is_not_worked_for),
+        STORE_TEST(they_wait_for_another_session),
+        STORE_TEST(results_of_operations_too),
+        STORE_TEST(replays_of_begin_too),
+        STORE_TEST(replays_of_record_too),
+        STORE_TEST(replays_of_execute_too),
+        STORE_TEST(a_conflict_brings_nothing),
+        STORE_TEST(late_results_fill_a_page),
+        STORE_TEST(a_flow_of_others_does_not_keep_it_waiting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
