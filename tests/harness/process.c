@@ -262,6 +262,7 @@ struct t_server *t_server_startv(const char *const *args, const struct t_spawn_o
     struct t_server *server = &mem->server;
     bool listens = false;
     size_t n = 0;
+    setenv("HOLDFASTD_HTTP", "off", 0); /* tests run side by side: who needs the port asks for one */
     mem->args[n++] = T_HOLDFASTD;
     for (size_t i = 0; args[i]; i++) {
         if (n + 3 >= MAX_ARGS)

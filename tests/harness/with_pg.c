@@ -24,7 +24,7 @@ int main(int argc, char **argv)
     pid_t pid = fork();
     if (pid == 0) {
         setenv("HOLDFAST_TEST_PG", shared, 1);
-        setenv("HOLDFASTD_HTTP", "off", 1); /* tests run side by side: who needs the port asks for one */
+        setenv("HOLDFASTD_HTTP", "off", 1); /* as t_server_start; some start servers by themselves */
         execvp(argv[1], argv + 1);
         perror(argv[1]);
         _exit(127);
