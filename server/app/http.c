@@ -101,6 +101,12 @@ static void on_call(void *arg, struct hp_call *call)
     svc_dispatch(http->svc, call);
 }
 
+static bool knows(void *arg, const struct hp_call *call)
+{
+    struct app_http *http = arg;
+    return svc_knows(http->svc, call);
+}
+
 static bool open_tls(struct app_http *http, const struct app_config *cfg, char *error, size_t error_len)
 {
     struct net_tls_config tls = {cfg->tls_cert, cfg->tls_key, cfg->tls_client_ca};
@@ -113,7 +119,7 @@ static bool open_tls(struct app_http *http, const struct app_config *cfg, char *
 bool app_http_open(struct app_http *http, const struct app_config *cfg, struct io *io, struct st_store *store, struct svc *svc,
                    int max_connections, char *error, size_t error_len)
 {
-    struct net_rpc_config rpc = {.find = find, .on_call = on_call, .arg = http, .cors_origin = cfg->cors_origin};
+    struct net_rpc_config rpc = {.find = find, .on_call = on_call, .knows = knows, .arg = http, .cors_origin = cfg->cors_origin};
     struct net_http_config net = {.max_connections = max_connections};
 
     http->io = io;

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-enum { WAITING_MAX = 64 /* of either sort */, NICE = 19, REST = 3, REST_MAX_MS = 500 };
+enum { WAITING_MAX = 64 /* of each rank */, NICE = 19, REST = 3, REST_MAX_MS = 500 };
 
 static const int64_t NS = 1000000000; /* of a second */
 
@@ -27,23 +27,27 @@ struct offload {
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t more;
-    struct list first, waiting, worked;
+    struct list waiting[OFFLOAD_RANKS], worked;
     bool over;
     int64_t rest_ns; /* until when it rests */
 };
 
-static struct list *list_of(struct offload *offload, const struct offload_job *job)
-{
-    return job->first ? &offload->first : &offload->waiting;
-}
-
 /* ---- the thread ---- */
+
+/* The first rank of which some wait; OFFLOAD_RANKS: none do. */
+static int best(const struct offload *offload)
+{
+    int rank = 0;
+    while (rank < OFFLOAD_RANKS && list_empty(&offload->waiting[rank]))
+        rank++;
+    return rank;
+}
 
 /* Something has come, or what has come may be begun. */
 static void wait_for_more(struct offload *offload)
 {
     struct timespec until = {.tv_sec = offload->rest_ns / NS, .tv_nsec = offload->rest_ns % NS};
-    if (list_empty(&offload->waiting))
+    if (best(offload) == OFFLOAD_RANKS)
         pthread_cond_wait(&offload->more, &offload->mutex);
     else
         pthread_cond_timedwait(&offload->more, &offload->mutex, &until);
@@ -52,9 +56,10 @@ static void wait_for_more(struct offload *offload)
 /* NULL: none may be begun now. */
 static struct list_node *pop(struct offload *offload)
 {
-    if (!list_empty(&offload->first) || hb_monotonic_ns() < offload->rest_ns)
-        return list_pop_front(&offload->first);
-    return list_pop_front(&offload->waiting);
+    int rank = best(offload);
+    if (rank == OFFLOAD_RANKS || (rank != OFFLOAD_KNOWN && hb_monotonic_ns() < offload->rest_ns))
+        return NULL;
+    return list_pop_front(&offload->waiting[rank]);
 }
 
 /* The next one; NULL: it is over. */
@@ -96,10 +101,10 @@ static void *run(void *arg)
     setpriority(PRIO_PROCESS, (id_t)gettid(), NICE); /* of this thread, on Linux */
     while ((job = next(offload))) {
         int64_t began_ns = hb_monotonic_ns(), now_ns;
-        bool first = job->first;
+        enum offload_rank rank = job->rank;
         job->work(job);
         now_ns = hb_monotonic_ns();
-        if (!first)
+        if (rank != OFFLOAD_KNOWN)
             offload->rest_ns = now_ns + rest_after(now_ns - began_ns);
         hand_back(offload, job);
     }
@@ -159,8 +164,8 @@ struct offload *offload_new(struct io *io)
     if (!offload)
         return NULL;
     offload->io = io;
-    list_init(&offload->first);
-    list_init(&offload->waiting);
+    for (int rank = 0; rank < OFFLOAD_RANKS; rank++)
+        list_init(&offload->waiting[rank]);
     list_init(&offload->worked);
     pthread_mutex_init(&offload->mutex, NULL);
     pthread_condattr_t by_monotonic;
@@ -176,14 +181,14 @@ struct offload *offload_new(struct io *io)
     return offload;
 }
 
-bool offload_run(struct offload *offload, struct offload_job *job, bool first)
+bool offload_run(struct offload *offload, struct offload_job *job, enum offload_rank rank)
 {
-    job->first = first;
+    job->rank = rank;
     pthread_mutex_lock(&offload->mutex);
-    bool room = list_of(offload, job)->count < WAITING_MAX;
+    bool room = offload->waiting[rank].count < WAITING_MAX;
     if (room) {
         job->begun = false;
-        list_push_back(list_of(offload, job), &job->node);
+        list_push_back(&offload->waiting[rank], &job->node);
         pthread_cond_signal(&offload->more);
     }
     pthread_mutex_unlock(&offload->mutex);
@@ -195,7 +200,7 @@ bool offload_cancel(struct offload *offload, struct offload_job *job)
     pthread_mutex_lock(&offload->mutex);
     bool begun = job->begun;
     if (!begun)
-        list_remove(list_of(offload, job), &job->node);
+        list_remove(&offload->waiting[job->rank], &job->node);
     pthread_mutex_unlock(&offload->mutex);
     return !begun;
 }
@@ -206,7 +211,7 @@ void offload_free(struct offload *offload)
         return;
     pthread_mutex_lock(&offload->mutex);
     offload->over = true;
-    assert(list_empty(&offload->first) && list_empty(&offload->waiting));
+    assert(best(offload) == OFFLOAD_RANKS);
     pthread_cond_signal(&offload->more);
     pthread_mutex_unlock(&offload->mutex);
     pthread_join(offload->thread, NULL);

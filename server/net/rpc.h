@@ -10,7 +10,7 @@
  * A unary call is given out once its request is whole; a call whose caller sends a stream as soon as it begins. When its exchange
  * is closed before it was answered, the call is told that it has gone (proto/c/call.h), never from within one of its own functions.
  * All on the loop's thread, but for large requests that aren't plain protobuf: `offload` inflates and reads them, one after the
- * other, 256 waiting at most, in up to 32 MiB beyond what is counted.
+ * other, in up to 32 MiB beyond what is counted.
  */
 #ifndef HOLDFAST_NET_RPC_H
 #define HOLDFAST_NET_RPC_H
@@ -31,7 +31,9 @@ struct net_rpc_config {
      */
     const struct hp_method *(*find)(void *arg, const char *path);
     void (*on_call)(void *arg, struct hp_call *call);
-    void *arg;               /* of both */
+    /* Whether its caller is known, by the metadata; asked before a large request is read. NULL: nobody is. */
+    bool (*knows)(void *arg, const struct hp_call *call);
+    void *arg;               /* of all three */
     const char *cors_origin; /* pages of this origin may call Connect from a browser; "*" = of any; NULL = none */
     size_t request_max;      /* bytes of one message that comes, decompressed; of JSON twice as many; 0 = HP_REQUEST_MAX */
     size_t reply_max;        /* bytes of one message that goes; 0 = HP_ENVELOPE_MAX */

@@ -197,13 +197,21 @@ static void done(struct offload_job *job)
     destroy(decoding);
 }
 
+static enum offload_rank rank_of(const struct rpc_call *rc)
+{
+    const struct net_rpc_config *cfg = &rc->rpc->cfg;
+    if (net_exchange_is_known(rc->x))
+        return OFFLOAD_KNOWN;
+    return cfg->knows && cfg->knows(cfg->arg, &rc->call) ? OFFLOAD_NAMED : OFFLOAD_STRANGER;
+}
+
 static void beside(struct rpc_call *rc, const struct task *task)
 {
     struct hp_status status;
     struct rpc_decoding *decoding = calloc(1, sizeof(*decoding));
     if (decoding) {
         *decoding = (struct rpc_decoding){.job = {.work = work, .done = done}, .rc = rc, .task = *task, .in = rc->reader.message};
-        if (offload_run(rc->rpc->cfg.offload, &decoding->job, net_exchange_is_known(rc->x))) {
+        if (offload_run(rc->rpc->cfg.offload, &decoding->job, rank_of(rc))) {
             rc->decoding = decoding;
             rc->reader.message = (struct hp_buf)HP_BUF_INIT;
             rpc_count_held(rc);

@@ -68,6 +68,8 @@ enum svc_admission { SVC_ADMITTED, SVC_HELD, SVC_REFUSED };
  */
 enum svc_admission svc_auth_admit(struct svc_auth *auth, struct hp_call *call, const struct svc_method *method, bool held,
                                   struct svc_principal **who, struct hp_status *status);
+/* Whether its key or certificate is one that is known, and not over; nothing is asked for. */
+bool svc_auth_knows(const struct svc_auth *auth, const struct hp_call *call);
 /* The call, which was admitted, is under way for this principal, which it holds from now on. Its request was unpacked. False: it
  * doesn't reach so far; `status` says so, it was counted, and the call holds nothing. */
 bool svc_auth_enter(struct svc_auth *auth, struct svc_call *sc, struct svc_principal *who, struct hp_status *status)
@@ -91,6 +93,22 @@ int64_t svc_auth_age_ms(const struct svc_auth *auth);
 
 /* dispatch.c: an admitted call goes on from here. */
 void svc_begin(struct svc *svc, struct hp_call *call, const struct svc_method *method, bool held);
+
+/* ---- auth_follow.c ---- */
+
+/* What is known is older, or nothing is. */
+bool svc_auth_older_than(const struct svc_auth *auth, int64_t ms);
+/* What has changed is asked for. */
+void svc_auth_ask_anew(struct svc_auth *auth);
+/* The call waits until the present question is answered. False: it can't be held. */
+bool svc_auth_hold(struct svc_auth *auth, struct hp_call *call, const struct svc_method *method);
+/* Those that were held when this began go on. */
+void svc_auth_let_go(struct svc_auth *auth);
+/* Of auth->tick, which is set while calls are under way: it asks for those that are long. */
+void svc_auth_on_tick(struct io_timer *timer);
+bool svc_auth_expired(const struct svc_auth *auth, const struct svc_principal *who);
+/* The same for whatever is wrong with it: who tries keys learns nothing. */
+void svc_auth_bad_key(struct hp_status *status);
 
 /* ---- auth_notes.c ---- */
 

@@ -304,3 +304,8 @@ void svc_dispatch(struct svc *svc, struct hp_call *call)
     hp_status_meta(&status, "method", "%s", call->method);
     refuse(counts, call, &status);
 }
+
+bool svc_knows(const struct svc *svc, const struct hp_call *call)
+{
+    return svc->auth && svc_auth_knows(svc->auth, call);
+}

@@ -51,6 +51,10 @@ struct svc *svc_new(struct st_store *store, struct io *io, const struct svc_conf
 /* The call will be answered exactly once, perhaps from within this function; it may be given from any transport. */
 void svc_dispatch(struct svc *svc, struct hp_call *call);
 
+/* Whether its caller is somebody, as far as is known now; `payload` is not looked at. It decides nothing but who is served first.
+ */
+bool svc_knows(const struct svc *svc, const struct hp_call *call);
+
 /* From now on new calls answer UNAVAILABLE / DRAINING; those that wait end, those in flight go on. */
 void svc_drain(struct svc *svc);
 

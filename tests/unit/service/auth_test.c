@@ -306,6 +306,42 @@ static void a_certificate_is_a_principal_and_a_key_wins(void **state)
     fake_assert_error(get(f, certified, "r"), HP_UNAUTHENTICATED, HP_R_BAD_KEY);
 }
 
+static bool known(struct fake *f, const char *header, const struct hp_peer *peer)
+{
+    const char *one[] = {"authorization", header};
+    struct hp_call call = {.method = LEASE "Get", .metadata = one, .n_metadata = header ? 1 : 0, .peer = peer};
+    return svc_knows(f->svc, &call);
+}
+
+/* By what is known, whatever a call might do: who is served first may depend on it, and nothing is asked. */
+static void who_is_known_is_told_without_a_question(void **state)
+{
+    struct fake *f = *state;
+    static const struct hp_peer peer = {.encrypted = true, .certificate = "billing.example", .address = "x", .transport = "grpc"};
+    static const struct hp_peer other = {.encrypted = true, .certificate = "other.example", .address = "x", .transport = "grpc"};
+    struct ring_key *key = ring_add(&ring, "k", ST_READER, "", "", "");
+    struct ring_key *brief = ring_add(&ring, "brief", ST_READER, "", "", "");
+    struct ring_key *certified = ring_add(&ring, "certified", ST_READER, "", "", "");
+    struct ring_key *bad = ring_add(&ring, "bad", ST_READER, "", "", "");
+    brief->expires_unix_ms = f->now_ms + ring.ahead_ms + 500;
+    certified->certificate = "billing.example";
+    ring.n--;
+    assert_false(known(f, key->header, NULL)); /* not yet */
+    ring_learn(f, &ring);
+    size_t before = f->n_submitted;
+    assert_true(known(f, key->header, NULL));
+    assert_true(known(f, brief->header, NULL));
+    assert_true(known(f, NULL, &peer));
+    assert_false(known(f, NULL, &other));
+    assert_false(known(f, NULL, NULL));
+    assert_false(known(f, "", &peer));
+    assert_false(known(f, bad->header, &peer)); /* not the certificate instead */
+    assert_false(known(f, certified->header, NULL));
+    fake_advance(f, 500);
+    assert_false(known(f, brief->header, NULL));
+    assert_int_equal(f->n_submitted, before);
+}
+
 /* ---- rates ---- */
 
 static void a_key_may_call_so_often(void **state)
@@ -1132,6 +1168,7 @@ int main(void)
         KEYS_TEST(held_calls_may_go_or_be_drained),
         KEYS_TEST(several_keys_are_none),
         KEYS_TEST(a_certificate_is_a_principal_and_a_key_wins),
+        KEYS_TEST(who_is_known_is_told_without_a_question),
         KEYS_TEST(a_key_may_call_so_often),
         KEYS_TEST(use_and_denials_are_noted_in_batches),
         KEYS_TEST(what_is_noted_is_bounded),

@@ -19,12 +19,15 @@ enum { LARGE = 200000, BOMB = 64 << 20 };
 
 static struct offload *offload;
 
+static bool knows(void *arg, const struct hp_call *call);
+
 static int setup(void **state)
 {
     fake_setup(state);
     offload = offload_new(&fake.io);
     assert_non_null(offload);
     fake.cfg.offload = offload;
+    fake.cfg.knows = knows;
     fake_open();
     return 0;
 }
@@ -73,7 +76,7 @@ static void begin(struct job *job)
     sem_init(&began, 0, 0);
     sem_init(&go, 0, 0);
     *job = new_job(1, true);
-    assert_true(offload_run(offload, &job->job, false));
+    assert_true(offload_run(offload, &job->job, OFFLOAD_STRANGER));
     sem_wait(&began);
 }
 
@@ -84,7 +87,7 @@ static void jobs_are_done_in_order(void **state)
     begin(&jobs[0]);
     for (int i = 1; i < 3; i++) {
         jobs[i] = new_job(i + 1, false);
-        assert_true(offload_run(offload, &jobs[i].job, false));
+        assert_true(offload_run(offload, &jobs[i].job, OFFLOAD_STRANGER));
     }
     assert_int_equal(n_done, 0);
     sem_post(&go);
@@ -101,7 +104,7 @@ static void a_job_that_has_not_begun_may_be_cancelled(void **state)
     struct job first, second = new_job(2, false), third = new_job(3, false);
     (void)state;
     begin(&first);
-    assert_true(offload_run(offload, &second.job, false) && offload_run(offload, &third.job, false));
+    assert_true(offload_run(offload, &second.job, OFFLOAD_STRANGER) && offload_run(offload, &third.job, OFFLOAD_STRANGER));
     assert_true(offload_cancel(offload, &second.job));
     assert_false(offload_cancel(offload, &first.job));
     sem_post(&go);
@@ -113,15 +116,17 @@ static void a_job_that_has_not_begun_may_be_cancelled(void **state)
 
 static void those_that_are_known_come_first(void **state)
 {
-    struct job first, second = new_job(2, false), third = new_job(3, false);
+    struct job first, second = new_job(2, false), third = new_job(3, false), fourth = new_job(4, false);
     (void)state;
     begin(&first);
-    assert_true(offload_run(offload, &second.job, false) && offload_run(offload, &third.job, true));
+    assert_true(offload_run(offload, &second.job, OFFLOAD_STRANGER) && offload_run(offload, &third.job, OFFLOAD_NAMED) &&
+                offload_run(offload, &fourth.job, OFFLOAD_KNOWN));
     sem_post(&go);
-    while (n_done < 3)
+    while (n_done < 4)
         fake_await();
-    assert_int_equal(order[1], 3);
-    assert_int_equal(order[2], 2);
+    assert_int_equal(order[1], 4);
+    assert_int_equal(order[2], 3);
+    assert_int_equal(order[3], 2);
 }
 
 static void too_many_jobs(void **state)
@@ -130,11 +135,11 @@ static void too_many_jobs(void **state)
     int n = 0;
     (void)state;
     begin(&first);
-    for (more[0] = new_job(2, false); offload_run(offload, &more[n].job, false); more[n] = new_job(2, false))
+    for (more[0] = new_job(2, false); offload_run(offload, &more[n].job, OFFLOAD_STRANGER); more[n] = new_job(2, false))
         n++;
     assert_int_equal(n, 64);
     struct job known = new_job(3, false);
-    assert_true(offload_run(offload, &known.job, true)); /* they have places of their own */
+    assert_true(offload_run(offload, &known.job, OFFLOAD_KNOWN)); /* they have places of their own */
     assert_true(offload_cancel(offload, &known.job));
     while (n)
         assert_true(offload_cancel(offload, &more[--n].job));
@@ -251,6 +256,15 @@ static void callers_go(void **state)
     free(json);
 }
 
+static bool knows(void *arg, const struct hp_call *call)
+{
+    (void)arg;
+    for (size_t i = 0; i < call->n_metadata; i++)
+        if (!strcmp(call->metadata[2 * i], "authorization"))
+            return !strcmp(call->metadata[2 * i + 1], "Bearer known");
+    return false;
+}
+
 static void too_many_requests(void **state)
 {
     char *json = json_of(LARGE);
@@ -259,12 +273,20 @@ static void too_many_requests(void **state)
     begin(&first);
     for (int i = 0; i < 64; i++) {
         more[i] = new_job(2, false);
-        assert_true(offload_run(offload, &more[i].job, false));
+        assert_true(offload_run(offload, &more[i].job, OFFLOAD_STRANGER));
     }
     struct fake_exchange *f = call(JSON, json, strlen(json));
     assert_int_equal(f->status, 429);
     t_contains((char *)f->body.data, "too many large requests");
+    f = call(JSON "authorization: Bearer wrong\n", json, strlen(json));
+    assert_int_equal(f->status, 429);
+    f = call(JSON "authorization: Bearer known\n", json, strlen(json)); /* has a place, before the others */
+    assert_int_equal(f->status, 0);
     sem_post(&go);
+    while (!f->status)
+        fake_await();
+    assert_int_equal(f->status, 200);
+    assert_true(n_done < 65);
     while (n_done < 65)
         fake_await();
     free(more);
