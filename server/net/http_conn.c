@@ -247,6 +247,27 @@ void http_set_idle(struct http_conn *conn)
 
 /* ---- what is held ---- */
 
+void http_count_unsent(struct http_conn *conn, ssize_t bytes)
+{
+    conn->n_unsent += (size_t)bytes;
+    conn->http->unasked += (size_t)bytes;
+}
+
+static size_t without(size_t bytes, size_t answers)
+{
+    return bytes > answers ? bytes - answers : 0;
+}
+
+size_t http_received(const struct http_conn *conn)
+{
+    return without(conn->bytes, conn->n_unsent + conn->counted);
+}
+
+size_t http_received_all(const struct net_http *http)
+{
+    return without(http->stats.bytes, http->unasked + http->unsent);
+}
+
 void http_count(struct http_conn *conn, ssize_t bytes)
 {
     struct net_http *http = conn->http;
@@ -386,12 +407,26 @@ static void end_late(struct http_conn *conn)
         http_doom(conn);
 }
 
+/* Of one that holds much and was favoured: its request has stopped in the middle. */
+static bool has_stopped(const struct http_conn *conn, int64_t now, int64_t *next)
+{
+    const struct list_node *node = list_first(&conn->open);
+    if (http_is_slow(conn))
+        return is_late(list_entry(node, struct http_x, node)->heard_ms + SLOW_MS, now, next);
+    return is_late(now + SLOW_MS, now, next);
+}
+
 static void on_timer(struct io_timer *timer)
 {
     struct http_conn *conn = list_entry(timer, struct http_conn, timer);
     int64_t now = http_now(conn->http), next = INT64_MAX;
     if (is_connection_late(conn, now, &next)) {
         end_late(conn);
+        return;
+    }
+    if (conn->favoured && has_stopped(conn, now, &next)) {
+        conn->http->stats.refused += !conn->doomed;
+        http_doom(conn);
         return;
     }
     if (conn->drain_ms > 0 && is_late(conn->drain_ms + H2_DRAIN_MS, now, &next))

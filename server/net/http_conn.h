@@ -35,6 +35,8 @@ enum {
 };
 
 /* http_share.c */
+enum { HTTP_FAVOURED = 8 };
+
 struct http_share {
     struct list waiting;              /* connections that are served in their turn */
     struct io_timer timer;            /* of the next turn */
@@ -44,6 +46,10 @@ struct http_share {
     int64_t honoured_ms;              /* when one with credit was served: */
     const struct http_conn *honoured; /* which, unless it is closed */
     int64_t began_ns;                 /* when what is done now for a connection began */
+    struct {                          /* those without credit whose requests are read to their end although much is held, */
+        struct http_conn *conn;
+        int64_t since_ms;
+    } favoured[HTTP_FAVOURED];
 };
 
 struct net_http {
@@ -64,7 +70,8 @@ struct net_http {
     nghttp2_option *option;
     struct h2_reserve *reserve;
     struct net_http_stats stats;
-    size_t unsent; /* bytes of responses that the kernel hasn't taken */
+    size_t unsent;  /* bytes of responses that the kernel hasn't taken, */
+    size_t unasked; /* and of those that HTTP/2 hasn't been asked for yet */
     int64_t last_sent_ms;
     struct http_share share;
     char date[40]; /* of HTTP/1.1's answers, as of date_s */
@@ -111,6 +118,7 @@ struct http_conn {
     size_t n_unsent;   /* bytes of their responses that aren't in `out` */
     int64_t credit_ns; /* http_share.c */
     size_t n_taken;    /* responses, all of each, so far */
+    bool favoured;     /* http_share.c */
     uint8_t preface[HTTP_PREFACE];
     size_t n_preface;
     struct hp_peer peer;
@@ -191,6 +199,11 @@ void http_mind_time(struct http_conn *conn);
 void http_amid(struct http_conn *conn, bool amid);
 /* So many bytes more (or less) are held for it. */
 void http_count(struct http_conn *conn, ssize_t bytes);
+/* So many more bytes of its responses, or fewer, aren't in `out`. */
+void http_count_unsent(struct http_conn *conn, ssize_t bytes);
+/* Bytes of its requests that are held, and of all connections'. */
+size_t http_received(const struct http_conn *conn);
+size_t http_received_all(const struct net_http *http);
 void http_on_police(struct io_task *task);
 int64_t http_now(const struct net_http *http);
 /* Zeroed, or NULL; by the port of proto/c/arena.h, so that a test can make it fail. */
@@ -205,6 +218,9 @@ bool http_share_begin(struct http_conn *conn);
 void http_share_end(struct http_conn *conn);
 /* It waits for its turn, and doesn't hear of anything else before; of the peer's hanging up only if it wants to. */
 void http_share_wait(struct http_conn *conn, bool hangup);
+/* Its request is read to its end although much is held, unless enough others are. */
+void http_share_favour(struct http_conn *conn);
+void http_share_unfavour(struct http_conn *conn);
 /* It is closed: there is no turn any more. */
 void http_share_leave(struct http_conn *conn);
 /* A connection has been accepted since http_share_begin_accept. */

@@ -91,7 +91,7 @@ void http_x_over(struct http_x *x, bool complete)
     x->over = true;
     x->complete = complete;
     conn->n_receiving -= !x->request_ended;
-    conn->n_unsent -= unsent;
+    http_count_unsent(conn, -(ssize_t)unsent);
     conn->n_full -= x->full;
     conn->n_unbegun -= x->unbegun;
     if (complete && x->offered) {
@@ -243,7 +243,7 @@ static size_t unread(const struct http_x *x)
 void http_x_sent(struct http_x *x, size_t bytes)
 {
     x->out_at += bytes;
-    x->conn->n_unsent -= bytes;
+    http_count_unsent(x->conn, -(ssize_t)bytes);
     http_earn(x->conn, (int64_t)bytes * A_BYTE);
     x->sent_ms = http_now(x->conn->http);
     http_count(x->conn, -(ssize_t)bytes);
@@ -319,7 +319,7 @@ static void write2(struct http_x *x, const void *data, size_t len)
         h2_reset(x, NGHTTP2_INTERNAL_ERROR);
         return;
     }
-    x->conn->n_unsent += len;
+    http_count_unsent(x->conn, (ssize_t)len);
     http_charge(x->conn, (int64_t)len * A_BYTE);
     http_count(x->conn, (ssize_t)len);
     h2_resume(x);

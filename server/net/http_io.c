@@ -5,6 +5,7 @@
  * with the connection, and until it has left nothing more is asked of HTTP/2's session.
  */
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -70,16 +71,22 @@ void http_set_want(struct http_conn *conn)
         http_doom(conn);
 }
 
-/* It has no credit, much is held for such ones, and some for it: the rest of what it brings waits in the kernel. */
+/*
+ * It has no credit, much has come and is held, and some of it for this one: the rest of what it brings waits in the kernel, unless
+ * it is one of those who go on. Answers don't count: for them to leave, HTTP/2 has to be read.
+ */
 static bool is_held_back(const struct http_conn *conn)
 {
     const struct net_http *http = conn->http;
-    return conn->credit_ns <= 0 && conn->bytes > HELD_MIN && http->stats.bytes > http->cfg.max_bytes / 8;
+    return !conn->favoured && conn->credit_ns <= 0 && http_received(conn) > HELD_MIN &&
+           http_received_all(http) > http->cfg.max_bytes / 8;
 }
 
 /* For what comes next. `again`: it wants another turn. */
 static void look_out(struct http_conn *conn, bool again)
 {
+    if (conn->favoured && (!conn->n_receiving || conn->credit_ns > 0 || http_received(conn) <= HELD_MIN))
+        http_share_unfavour(conn);
     if (again || (is_held_back(conn) && !conn->ended))
         http_share_wait(conn, !again);
     else
@@ -328,7 +335,7 @@ static void read_conn(struct http_conn *conn)
     struct net_http *http = conn->http;
     if (conn->doomed || conn->ended || is_paused(conn) || is_held_back(conn))
         return;
-    ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 ? A_TURN : LITTLE, MSG_DONTWAIT);
+    ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 || conn->favoured ? A_TURN : LITTLE, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return;
     if (n < 0 || (n == 0 && conn->state != HTTP_1))
@@ -363,11 +370,28 @@ void http_on_ready(struct io_watch *watch, unsigned events)
     http_share_end(conn);
 }
 
+static bool has_more(const struct http_conn *conn)
+{
+    uint8_t byte;
+    return recv(conn->watch.fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+/* Nobody reads what HTTP/2 would answer. */
+static bool has_gone(const struct http_conn *conn)
+{
+    struct pollfd look = {.fd = conn->watch.fd, .events = POLLRDHUP};
+    return conn->state == HTTP_2 && poll(&look, 1, 0) > 0;
+}
+
 void http_take_turn(struct http_conn *conn)
 {
     if (list_linked(&conn->dirty_node))
         list_remove(&conn->http->dirty, &conn->dirty_node);
-    if (is_held_back(conn) && http_is_slow(conn)) { /* of those who hold so much, whoever gets nowhere gives way */
+    if (has_gone(conn)) {
+        http_doom(conn);
+    } else if (is_held_back(conn) && has_more(conn)) {
+        http_share_favour(conn);
+    } else if (is_held_back(conn) && http_is_slow(conn)) { /* of those who hold so much, whoever gets nowhere gives way */
         conn->http->stats.refused += !conn->doomed;
         http_doom(conn);
     }

@@ -7,7 +7,8 @@
  * from a purse, in turns of a little each; and whoever is accepted takes of it too. Unless nobody with credit was there for
  * QUIET_MS: then the time is theirs.
  *
- * A connection that waits for its turn isn't watched: what it sends waits in the kernel, and slows it down.
+ * A connection that waits for its turn isn't watched: what it sends waits in the kernel, and slows it down. While much is held,
+ * those without credit wait with requests that are half there, and few at a time are read to their end.
  */
 #include "net/http_conn.h"
 
@@ -22,6 +23,7 @@ enum {
     UNTAKEN = 4 << 20,       /* bytes of answers that it leaves, beyond which no request of a connection is begun; */
     UNTAKEN_YET = 256 << 10, /* the same without credit */
     QUIET_MS = 1000,
+    FAVOUR_MS = 2000,
     TURN_MS = 1
 };
 
@@ -87,6 +89,39 @@ void http_share_leave(struct http_conn *conn)
         list_remove(&conn->http->share.waiting, &conn->wait_node);
     if (conn->http->share.honoured == conn)
         conn->http->share.honoured = NULL;
+    http_share_unfavour(conn);
+}
+
+/* Who was favoured for FAVOUR_MS and gets nowhere gives way. */
+void http_share_favour(struct http_conn *conn)
+{
+    struct http_share *share = &conn->http->share;
+    int64_t now = http_now(conn->http);
+    int i = 0;
+    while (i < HTTP_FAVOURED && share->favoured[i].conn &&
+           (now - share->favoured[i].since_ms < FAVOUR_MS || !http_is_slow(share->favoured[i].conn)))
+        i++;
+    if (i == HTTP_FAVOURED)
+        return;
+    struct http_conn *before = share->favoured[i].conn;
+    if (before) {
+        conn->http->stats.refused += !before->doomed;
+        before->favoured = false;
+        http_doom(before);
+    }
+    share->favoured[i].conn = conn;
+    share->favoured[i].since_ms = now;
+    conn->favoured = true;
+    http_due(conn, now + FAVOUR_MS);
+}
+
+void http_share_unfavour(struct http_conn *conn)
+{
+    struct http_share *share = &conn->http->share;
+    for (int i = 0; i < HTTP_FAVOURED && conn->favoured; i++)
+        if (share->favoured[i].conn == conn)
+            share->favoured[i].conn = NULL;
+    conn->favoured = false;
 }
 
 static void on_turn(struct io_timer *timer)

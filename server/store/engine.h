@@ -46,7 +46,8 @@ static inline bool st_is_slow(enum st_lane lane)
 /* Bits of st_item.flags. */
 enum {
     ST_TRIED_SESSION = 1, /* a new session was opened for its sake */
-    ST_MAYBE_DONE = 2     /* it was sent on a connection that broke: no other end than lost until it is answered */
+    ST_MAYBE_DONE = 2,    /* it was sent on a connection that broke: no other end than lost until it is answered */
+    ST_UNWANTED = 4       /* its caller has gone */
 };
 
 /*

@@ -44,6 +44,10 @@ int32_t st_large_limit(const struct st_conn *conn, const struct st_batch *batch)
 void st_large_later(struct st_store *store, struct st_item *item)
 {
     bool again = item->lane == ST_LARGE;
+    if (item->flags & ST_UNWANTED && !(item->flags & ST_MAYBE_DONE)) {
+        st_item_end(store, item, ST_TIMED_OUT);
+        return;
+    }
     item->lane = ST_LARGE;
     st_item_return(store, item, again);
 }

@@ -150,16 +150,19 @@ void st_submit(struct st_store *store, struct st_item *item)
 }
 
 /* What does nothing for those who don't read the answer. (A grant that nobody was told of is given back.) */
-static bool is_of_use_to_its_caller_only(enum st_kind kind)
+static bool is_of_use_to_its_caller_only(const struct st_item *item)
 {
-    return kind == ST_ACQUIRE || kind == ST_ACQUIRE_ALL || (kind >= ST_CHECK && kind <= ST_GET) || kind == ST_LIST_LEASES ||
-           kind == ST_LIST_RESOURCES || kind == ST_OP_GET || kind == ST_OP_LIST || kind == ST_OP_ATTEMPTS || kind == ST_AUDIT;
+    enum st_kind kind = item->kind;
+    return item->lane == ST_LARGE /* a replay, or what reads */ || kind == ST_ACQUIRE || kind == ST_ACQUIRE_ALL ||
+           (kind >= ST_CHECK && kind <= ST_GET) || kind == ST_LIST_LEASES || kind == ST_LIST_RESOURCES || kind == ST_OP_GET ||
+           kind == ST_OP_LIST || kind == ST_OP_ATTEMPTS || kind == ST_AUDIT;
 }
 
 void st_withdraw(struct st_store *store, struct st_item *item)
 {
     bool queued = item->deadline.linked && !item->batch; /* one that was refused has no deadline any more */
-    if (!queued || item->flags & ST_MAYBE_DONE || !is_of_use_to_its_caller_only(item->kind))
+    item->flags |= ST_UNWANTED;
+    if (!queued || item->flags & ST_MAYBE_DONE || !is_of_use_to_its_caller_only(item))
         return;
     st_item_detach(store, item);
     refuse(store, item, ST_TIMED_OUT, "");

@@ -272,6 +272,65 @@ static void replays_of_execute_too(void **state)
     replays_too(ST_OP_EXECUTE, execute);
 }
 
+static long sent_before;
+
+static bool was_sent(void)
+{
+    return (long)stats_of(ST_OP_BEGIN).batches > sent_before;
+}
+
+static void withdraw_operations(struct st_item *item)
+{
+    for (int i = 0; i < OPERATIONS; i++) {
+        if (!larges[i].done && &larges[i].item != item)
+            st_withdraw(store, &larges[i].item);
+    }
+}
+
+static void withdraw_the_others(struct st_item *item)
+{
+    if (item->outcome == ST_OP_REPLAYED)
+        withdraw_operations(item);
+}
+
+static void begin_operations(void (*look)(struct st_item *item))
+{
+    record_operations();
+    sent_before = (long)stats_of(ST_OP_BEGIN).batches;
+    for (int i = 0; i < OPERATIONS; i++) {
+        begin(prepare(&larges[i], ST_OP_BEGIN, t_printf("%c", 'a' + i)));
+        larges[i].look = look;
+        submit(&larges[i]);
+    }
+}
+
+/* Nobody's replay is brought, whether he went before the first answer or behind it. */
+static void replays_are_for_those_who_are_there(void **state)
+{
+    int found = 0;
+    (void)state;
+    begin_operations(withdraw_the_others);
+    run_until(all_done, LONG_MS);
+    for (int i = 0; i < OPERATIONS; i++)
+        found += larges[i].item.outcome == ST_OP_REPLAYED;
+    assert_int_equal(found, 1);
+    assert_int_equal((long)stats_of(ST_OP_BEGIN).batches - sent_before, 2);
+    assert_true(st_idle(store));
+}
+
+static void who_goes_meanwhile_has_no_replay(void **state)
+{
+    (void)state;
+    begin_operations(NULL);
+    run_until(was_sent, LONG_MS);
+    withdraw_operations(NULL);
+    run_until(all_done, LONG_MS);
+    for (int i = 0; i < OPERATIONS; i++)
+        assert_int_equal(larges[i].item.outcome, ST_TIMED_OUT);
+    assert_int_equal((long)stats_of(ST_OP_BEGIN).batches - sent_before, 1);
+    assert_true(st_idle(store));
+}
+
 /* Other parameters are a conflict, which shows nothing of the result (P4): nothing large comes. */
 static void a_conflict_brings_nothing(void **state)
 {
@@ -382,6 +441,8 @@ int main(void)
         STORE_TEST(replays_of_begin_too),
         STORE_TEST(replays_of_record_too),
         STORE_TEST(replays_of_execute_too),
+        STORE_TEST(replays_are_for_those_who_are_there),
+        STORE_TEST(who_goes_meanwhile_has_no_replay),
         STORE_TEST(a_conflict_brings_nothing),
         STORE_TEST(late_results_fill_a_page),
         STORE_TEST(a_flow_of_others_does_not_keep_it_waiting),

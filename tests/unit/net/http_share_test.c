@@ -157,7 +157,6 @@ static void gives_way(void **state)
     web2_ask(greedy, "POST", "/keep?2000000", -1, NULL, NULL);
     ping(greedy, 1);
     web_await(web, WEB_REQUESTS, 1);
-    web2_ping(greedy); /* of which nobody hears: it is held back */
     web2_await_end(greedy);
     web_await(web, WEB_CUT_OFF, 1);
     assert_int_equal(web_stats(web).refused, 1);
@@ -167,12 +166,56 @@ static void gives_way(void **state)
     web_stop(web);
 }
 
+/* Those who have sent it all are read to their end, few at a time, though much is held for them and they have no credit. */
+static void halves_are_read_to_their_end(void **state)
+{
+    enum { N = 12, BODY = 50000 };
+    struct web *web = web_start(&(struct net_http_config){.max_bytes = 8 * MB});
+    struct web2 *many[N], *other = web2_connect(web, NULL);
+    int streams[N];
+    (void)state;
+    for (int i = 0; i < N; i++) {
+        many[i] = web2_connect(web, NULL);
+        streams[i] = web2_ask(many[i], "POST", "/keep?500000", BODY, NULL, NULL);
+        web2_send(many[i]);
+    }
+    web_await(web, WEB_BODY_BYTES, (long)N * BODY);
+    expect_ok(other, get(other, "/release"));
+    for (int i = 0; i < N; i++) {
+        expect_ok(many[i], streams[i]);
+        web2_close(many[i]);
+    }
+    assert_int_equal(web_stats(web).refused, 0);
+    web2_close(other);
+    web_stop(web);
+}
+
+/* What somebody is told may be more than is held for strangers' requests: he is heard all the same, or it would never leave. */
+static void answers_do_not_hold_back(void **state)
+{
+    struct web *web = web_start(&(struct net_http_config){.max_bytes = 8 * MB});
+    struct web2 *client = web2_connect(web, &(struct web2_options){.shut = true});
+    (void)state;
+    web2_ask(client, "GET", "/burst?3000000", 0, NULL, NULL);
+    web2_send(client);
+    web_await(web, WEB_WRITTEN, 3000000);
+    for (int i = 1; i <= 20; i++)
+        ping(client, i);
+    web2_close(client);
+    web_stop(web);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(nobody_waits_alone, t_teardown), cmocka_unit_test_teardown(strangers_wait, t_teardown),
-        cmocka_unit_test_teardown(many_come, t_teardown),          cmocka_unit_test_teardown(answers_left, t_teardown),
-        cmocka_unit_test_teardown(held_back, t_teardown),          cmocka_unit_test_teardown(gives_way, t_teardown),
+        cmocka_unit_test_teardown(nobody_waits_alone, t_teardown),
+        cmocka_unit_test_teardown(strangers_wait, t_teardown),
+        cmocka_unit_test_teardown(many_come, t_teardown),
+        cmocka_unit_test_teardown(answers_left, t_teardown),
+        cmocka_unit_test_teardown(held_back, t_teardown),
+        cmocka_unit_test_teardown(gives_way, t_teardown),
+        cmocka_unit_test_teardown(halves_are_read_to_their_end, t_teardown),
+        cmocka_unit_test_teardown(answers_do_not_hold_back, t_teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
