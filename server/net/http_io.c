@@ -14,7 +14,8 @@
 
 enum {
     A_TURN = 16 << 10,        /* bytes that one connection may bring in a turn, */
-    LITTLE = 4 << 10,         /* or without credit */
+    LITTLE = 4 << 10,         /* or without credit; */
+    READS = 16,               /* so often in a turn of one that is favoured: many may wait beside it, and their turns take time */
     SENDS = 4,                /* gathered buffers of one connection in a turn */
     KEPT = 4 << 10,           /* of a buffer's memory, once it is empty */
     PIPELINED = 16 << 10,     /* bytes behind a request in progress, beyond which no more are read */
@@ -329,15 +330,16 @@ static void take_tls(struct http_conn *conn, const uint8_t *data, size_t len)
     }
 }
 
-/* No more than A_TURN: whoever sends without end has a share of each turn of the loop, as have those who ask for one thing. */
-static void read_conn(struct http_conn *conn)
+/* No more than A_TURN: whoever sends without end has a share of each turn of the loop, as have those who ask for one thing. Whether
+ * there was something. */
+static bool read_conn(struct http_conn *conn)
 {
     struct net_http *http = conn->http;
     if (conn->doomed || conn->ended || is_paused(conn) || is_held_back(conn))
-        return;
+        return false;
     ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 || conn->favoured ? A_TURN : LITTLE, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     if (n < 0 || (n == 0 && conn->state != HTTP_1))
         http_doom(conn);
     else if (n == 0)
@@ -346,6 +348,7 @@ static void read_conn(struct http_conn *conn)
         take_tls(conn, http->in, (size_t)n);
     else
         take(conn, http->in, (size_t)n);
+    return n > 0;
 }
 
 void http_on_ready(struct io_watch *watch, unsigned events)
@@ -395,6 +398,7 @@ void http_take_turn(struct http_conn *conn)
         conn->http->stats.refused += !conn->doomed;
         http_doom(conn);
     }
-    read_conn(conn);
+    for (int reads = conn->favoured ? READS : 1; reads && read_conn(conn); reads--)
+        ;
     flush(conn);
 }
