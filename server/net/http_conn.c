@@ -17,7 +17,7 @@
 #include "net/tls.h"
 #include "proto/c/arena.h"
 
-enum { LINGER_MS = 2000, SLOW_MS = 2000, SOCKET_BYTES = 256 << 10 };
+enum { LINGER_MS = 2000, SOCKET_BYTES = 256 << 10 };
 
 int64_t http_now(const struct net_http *http)
 {
@@ -97,7 +97,7 @@ bool http_is_slow(const struct http_conn *conn)
     const struct http_x *first = node ? list_entry(node, struct http_x, node) : NULL;
     if (!first || (size_t)conn->n_receiving != conn->open.count)
         return false;
-    return http_now(conn->http) - (first->offered ? first->x.received_ms : conn->amid_ms) >= SLOW_MS;
+    return http_now(conn->http) - (first->offered ? first->x.received_ms : conn->amid_ms) >= HTTP_SLOW_MS;
 }
 
 /* The one to be closed so that another may come: the longest idle, or else a slow one, lest those whose bodies never end keep all
@@ -175,6 +175,12 @@ void http_doom(struct http_conn *conn)
 {
     conn->doomed = true;
     http_dirty(conn);
+}
+
+void http_give_way(struct http_conn *conn)
+{
+    conn->http->stats.refused += !conn->doomed;
+    http_doom(conn);
 }
 
 void http_doom_protocol(struct http_conn *conn)
@@ -412,8 +418,8 @@ static bool has_stopped(const struct http_conn *conn, int64_t now, int64_t *next
 {
     const struct list_node *node = list_first(&conn->open);
     if (http_is_slow(conn))
-        return is_late(list_entry(node, struct http_x, node)->heard_ms + SLOW_MS, now, next);
-    return is_late(now + SLOW_MS, now, next);
+        return is_late(list_entry(node, struct http_x, node)->heard_ms + HTTP_SLOW_MS, now, next);
+    return is_late(now + HTTP_SLOW_MS, now, next);
 }
 
 static void on_timer(struct io_timer *timer)
@@ -424,9 +430,8 @@ static void on_timer(struct io_timer *timer)
         end_late(conn);
         return;
     }
-    if (conn->favoured && has_stopped(conn, now, &next)) {
-        conn->http->stats.refused += !conn->doomed;
-        http_doom(conn);
+    if (conn->favoured_ms && has_stopped(conn, now, &next)) {
+        http_give_way(conn);
         return;
     }
     if (conn->drain_ms > 0 && is_late(conn->drain_ms + H2_DRAIN_MS, now, &next))

@@ -35,7 +35,7 @@ enum {
 };
 
 /* http_share.c */
-enum { HTTP_FAVOURED = 8 };
+enum { HTTP_FAVOURED = 8, HTTP_SLOW_MS = 2000 };
 
 struct http_share {
     struct list waiting;              /* connections that are served in their turn */
@@ -46,10 +46,8 @@ struct http_share {
     int64_t honoured_ms;              /* when one with credit was served: */
     const struct http_conn *honoured; /* which, unless it is closed */
     int64_t began_ns;                 /* when what is done now for a connection began */
-    struct {                          /* those without credit whose requests are read to their end although much is held, */
-        struct http_conn *conn;
-        int64_t since_ms;
-    } favoured[HTTP_FAVOURED];
+    /* Those without credit whose requests are read to their end although much is held; NULL = a free place. */
+    struct http_conn *favoured[HTTP_FAVOURED];
 };
 
 struct net_http {
@@ -98,27 +96,27 @@ struct http_conn {
     enum http_state state;
     int refs; /* itself until it is closed, and its exchanges */
     bool idle, doomed;
-    bool closing;      /* to be closed once all that is to be sent has left */
-    bool ended;        /* the peer sends no more */
-    bool bye;          /* TLS has been told to end */
-    bool more;         /* there is more to be sent than one turn may */
-    struct hp_buf out; /* to be sent, and not by the kernel yet */
-    size_t out_at;     /* sent of it */
-    size_t counted;    /* bytes of it, and of TLS, in `bytes` */
-    size_t excess;     /* bytes of memory beyond what each connection may have, in `bytes` */
-    size_t bytes;      /* held for it */
-    int64_t amid_ms;   /* when what it is in the middle of began: a handshake, a header, lingering; 0 = nothing */
-    int64_t idle_ms;   /* when it became idle */
-    int64_t sent_ms;   /* when bytes last left, or there were some after there were none */
-    struct list open;  /* exchanges in progress */
-    int n_full;        /* of them, whose handler waits for room */
-    int n_receiving;   /* of them, whose request isn't whole */
-    size_t unconsumed; /* bytes of their requests */
-    int n_unbegun;     /* of them, whose request is whole, and whose handler wasn't told yet */
-    size_t n_unsent;   /* bytes of their responses that aren't in `out` */
-    int64_t credit_ns; /* http_share.c */
-    size_t n_taken;    /* responses, all of each, so far */
-    bool favoured;     /* http_share.c */
+    bool closing;        /* to be closed once all that is to be sent has left */
+    bool ended;          /* the peer sends no more */
+    bool bye;            /* TLS has been told to end */
+    bool more;           /* there is more to be sent than one turn may */
+    struct hp_buf out;   /* to be sent, and not by the kernel yet */
+    size_t out_at;       /* sent of it */
+    size_t counted;      /* bytes of it, and of TLS, in `bytes` */
+    size_t excess;       /* bytes of memory beyond what each connection may have, in `bytes` */
+    size_t bytes;        /* held for it */
+    int64_t amid_ms;     /* when what it is in the middle of began: a handshake, a header, lingering; 0 = nothing */
+    int64_t idle_ms;     /* when it became idle */
+    int64_t sent_ms;     /* when bytes last left, or there were some after there were none */
+    struct list open;    /* exchanges in progress */
+    int n_full;          /* of them, whose handler waits for room */
+    int n_receiving;     /* of them, whose request isn't whole */
+    size_t unconsumed;   /* bytes of their requests */
+    int n_unbegun;       /* of them, whose request is whole, and whose handler wasn't told yet */
+    size_t n_unsent;     /* bytes of their responses that aren't in `out` */
+    int64_t credit_ns;   /* http_share.c */
+    size_t n_taken;      /* responses, all of each, so far */
+    int64_t favoured_ms; /* since when it is among http_share.favoured; 0 = it isn't */
     uint8_t preface[HTTP_PREFACE];
     size_t n_preface;
     struct hp_peer peer;
@@ -188,6 +186,8 @@ void http_linger(struct http_conn *conn);
 /* One reference less; without any it is freed at the end of the turn, so that whoever works on it may look whether it is closed. */
 void http_unref(struct http_conn *conn);
 void http_on_bury(struct io_task *task);
+/* It is closed, to make room for others. */
+void http_give_way(struct http_conn *conn);
 /* It has nothing but requests that aren't whole, and they take longer than any should. */
 bool http_is_slow(const struct http_conn *conn);
 /* It has become idle, or ceased to be. */

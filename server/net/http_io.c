@@ -79,14 +79,14 @@ void http_set_want(struct http_conn *conn)
 static bool is_held_back(const struct http_conn *conn)
 {
     const struct net_http *http = conn->http;
-    return !conn->favoured && conn->credit_ns <= 0 && http_received(conn) > HELD_MIN &&
+    return !conn->favoured_ms && conn->credit_ns <= 0 && http_received(conn) > HELD_MIN &&
            http_received_all(http) > http->cfg.max_bytes / 8;
 }
 
 /* For what comes next. `again`: it wants another turn. */
 static void look_out(struct http_conn *conn, bool again)
 {
-    if (conn->favoured && (!conn->n_receiving || conn->credit_ns > 0 || http_received(conn) <= HELD_MIN))
+    if (conn->favoured_ms && (!conn->n_receiving || conn->credit_ns > 0 || http_received(conn) <= HELD_MIN))
         http_share_unfavour(conn);
     if (again || (is_held_back(conn) && !conn->ended))
         http_share_wait(conn, !again);
@@ -337,7 +337,7 @@ static bool read_conn(struct http_conn *conn)
     struct net_http *http = conn->http;
     if (conn->doomed || conn->ended || is_paused(conn) || is_held_back(conn))
         return false;
-    ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 || conn->favoured ? A_TURN : LITTLE, MSG_DONTWAIT);
+    ssize_t n = recv(conn->watch.fd, http->in, conn->credit_ns > 0 || conn->favoured_ms ? A_TURN : LITTLE, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
         return false;
     if (n < 0 || (n == 0 && conn->state != HTTP_1))
@@ -392,13 +392,13 @@ void http_take_turn(struct http_conn *conn)
         list_remove(&conn->http->dirty, &conn->dirty_node);
     if (has_gone(conn)) {
         http_doom(conn);
-    } else if (is_held_back(conn) && has_more(conn)) {
-        http_share_favour(conn);
-    } else if (is_held_back(conn) && http_is_slow(conn)) { /* of those who hold so much, whoever gets nowhere gives way */
-        conn->http->stats.refused += !conn->doomed;
-        http_doom(conn);
+    } else if (is_held_back(conn)) {
+        if (has_more(conn))
+            http_share_favour(conn);
+        else if (http_is_slow(conn)) /* of those who hold so much, whoever gets nowhere gives way */
+            http_give_way(conn);
     }
-    for (int reads = conn->favoured ? READS : 1; reads && read_conn(conn); reads--)
+    for (int reads = conn->favoured_ms ? READS : 1; reads && read_conn(conn); reads--)
         ;
     flush(conn);
 }

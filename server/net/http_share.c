@@ -23,7 +23,6 @@ enum {
     UNTAKEN = 4 << 20,       /* bytes of answers that it leaves, beyond which no request of a connection is begun; */
     UNTAKEN_YET = 256 << 10, /* the same without credit */
     QUIET_MS = 1000,
-    FAVOUR_MS = 2000,
     TURN_MS = 1
 };
 
@@ -92,36 +91,38 @@ void http_share_leave(struct http_conn *conn)
     http_share_unfavour(conn);
 }
 
-/* Who was favoured for FAVOUR_MS and gets nowhere gives way. */
+static bool is_free(const struct http_conn *favoured, int64_t now)
+{
+    return !favoured || (now - favoured->favoured_ms >= HTTP_SLOW_MS && http_is_slow(favoured));
+}
+
+/* Whoever has been favoured for long and gets nowhere gives way. */
 void http_share_favour(struct http_conn *conn)
 {
     struct http_share *share = &conn->http->share;
     int64_t now = http_now(conn->http);
     int i = 0;
-    while (i < HTTP_FAVOURED && share->favoured[i].conn &&
-           (now - share->favoured[i].since_ms < FAVOUR_MS || !http_is_slow(share->favoured[i].conn)))
+    while (i < HTTP_FAVOURED && !is_free(share->favoured[i], now))
         i++;
     if (i == HTTP_FAVOURED)
         return;
-    struct http_conn *before = share->favoured[i].conn;
+    struct http_conn *before = share->favoured[i];
     if (before) {
-        conn->http->stats.refused += !before->doomed;
-        before->favoured = false;
-        http_doom(before);
+        before->favoured_ms = 0;
+        http_give_way(before);
     }
-    share->favoured[i].conn = conn;
-    share->favoured[i].since_ms = now;
-    conn->favoured = true;
-    http_due(conn, now + FAVOUR_MS);
+    share->favoured[i] = conn;
+    conn->favoured_ms = now;
+    http_due(conn, now + HTTP_SLOW_MS);
 }
 
 void http_share_unfavour(struct http_conn *conn)
 {
     struct http_share *share = &conn->http->share;
-    for (int i = 0; i < HTTP_FAVOURED && conn->favoured; i++)
-        if (share->favoured[i].conn == conn)
-            share->favoured[i].conn = NULL;
-    conn->favoured = false;
+    for (int i = 0; i < HTTP_FAVOURED && conn->favoured_ms; i++)
+        if (share->favoured[i] == conn)
+            share->favoured[i] = NULL;
+    conn->favoured_ms = 0;
 }
 
 static void on_turn(struct io_timer *timer)

@@ -35,7 +35,7 @@ struct offload {
 /* ---- the thread ---- */
 
 /* The first rank of which some wait; OFFLOAD_RANKS: none do. */
-static int best(const struct offload *offload)
+static int first_rank(const struct offload *offload)
 {
     int rank = 0;
     while (rank < OFFLOAD_RANKS && list_empty(&offload->waiting[rank]))
@@ -47,7 +47,7 @@ static int best(const struct offload *offload)
 static void wait_for_more(struct offload *offload)
 {
     struct timespec until = {.tv_sec = offload->rest_ns / NS, .tv_nsec = offload->rest_ns % NS};
-    if (best(offload) == OFFLOAD_RANKS)
+    if (first_rank(offload) == OFFLOAD_RANKS)
         pthread_cond_wait(&offload->more, &offload->mutex);
     else
         pthread_cond_timedwait(&offload->more, &offload->mutex, &until);
@@ -56,7 +56,7 @@ static void wait_for_more(struct offload *offload)
 /* NULL: none may be begun now. */
 static struct list_node *pop(struct offload *offload)
 {
-    int rank = best(offload);
+    int rank = first_rank(offload);
     if (rank == OFFLOAD_RANKS || (rank != OFFLOAD_KNOWN && hb_monotonic_ns() < offload->rest_ns))
         return NULL;
     return list_pop_front(&offload->waiting[rank]);
@@ -211,7 +211,7 @@ void offload_free(struct offload *offload)
         return;
     pthread_mutex_lock(&offload->mutex);
     offload->over = true;
-    assert(best(offload) == OFFLOAD_RANKS);
+    assert(first_rank(offload) == OFFLOAD_RANKS);
     pthread_cond_signal(&offload->more);
     pthread_mutex_unlock(&offload->mutex);
     pthread_join(offload->thread, NULL);

@@ -10,7 +10,7 @@
  * A unary call is given out once its request is whole; a call whose caller sends a stream as soon as it begins. When its exchange
  * is closed before it was answered, the call is told that it has gone (proto/c/call.h), never from within one of its own functions.
  * All on the loop's thread, but for large requests that aren't plain protobuf: `offload` inflates and reads them, one after the
- * other, in up to 32 MiB beyond what is counted.
+ * other, 64 of each rank waiting at most, in up to 32 MiB beyond what is counted.
  */
 #ifndef HOLDFAST_NET_RPC_H
 #define HOLDFAST_NET_RPC_H
